@@ -21,7 +21,7 @@ from stoppress_cli.commands.import_ import Checkpoint, run
 from stoppress_cli.inputs.archive import listing_of
 from stoppress_cli.local.stack import Stack
 from tests.support.apis import Blog
-from tests.support.operated import doors
+from tests.support.operated import connected
 
 HOUR = timedelta(hours=1)
 HOURS_A_MONTH = wiring.DAYS_A_MONTH * 24
@@ -93,7 +93,7 @@ def play_import(articles: int) -> Measured:
     In this order, an article of a large archive costs the same. The functions run after each page of 100 articles: the next page comes
     two seconds later, and the table's stream collects a batch for one second.
     """
-    with tempfile.TemporaryDirectory() as folder, newsroom(Listing="yes") as stack, doors(stack):
+    with tempfile.TemporaryDirectory() as folder, newsroom(Listing="yes") as stack, connected(stack):
         path = Path(folder) / "archive.jsonl"
         instants = spread(articles, IMPORT_END - IMPORT_LENGTH, IMPORT_END)
         stories = [Story(number, at) for number, at in enumerate(instants, 1)]

@@ -1,4 +1,4 @@
-"""`stoppress adapters` and `stoppress adapters try`: what is printed, in what form a delivery may be given, what cannot be read."""
+"""`stoppress adapters` and `stoppress adapters try`: the output, the forms of a delivery, and unreadable input."""
 
 import base64
 import json
@@ -19,12 +19,12 @@ BODY = {"post": {"current": CURRENT, "previous": {"status": "draft"}}}
 CREATED = {"request": {"headers": {}, "body": BODY}, "now": "2026-11-20T09:00:00Z"}
 
 
-def run(*arguments: str, given: bytes | None = None) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, ["adapters", *arguments], input=given)
+def run(*arguments: str, stdin: bytes | None = None) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, ["adapters", *arguments], input=stdin)
     return result.exit_code, result.stdout, result.stderr
 
 
-def tried(tmp_path: Path, document: Any, *options: str, name: str = "ghost") -> list[dict[str, Any]]:
+def try_delivery(tmp_path: Path, document: Any, *options: str, name: str = "ghost") -> list[dict[str, Any]]:
     file = tmp_path / "delivery.json"
     file.write_bytes(document if isinstance(document, bytes) else json.dumps(document).encode())
     code, out, err = run("try", name, str(file), "--json", *options)
@@ -54,46 +54,46 @@ def test_a_delivery_is_shown_field_by_field_with_the_origin_of_each_value(tmp_pa
     ids=["recorded", "text", "base64", "flat", "bare"],
 )  # fmt: skip
 def test_a_delivery_may_be_given_in_any_of_these_forms(tmp_path: Path, document: Any) -> None:
-    [shown] = tried(tmp_path, document)
+    [shown] = try_delivery(tmp_path, document)
     assert (shown["disposition"], shown["action"], shown["id"], shown["title"]) == ("apply", "publish", "1", "Ähre [1]")
     assert [reason.partition(":")[0] for reason in shown["dropped"]] == ["updated_at", "version"]
 
 
-def test_a_bare_form_the_query_and_the_settings_are_understood(tmp_path: Path) -> None:
+def test_a_form_body_the_query_and_the_settings_are_read(tmp_path: Path) -> None:
     form = b"hook=publish_post&ID=5&post_title=T&post_url=https%3A%2F%2Fwww.example.com%2Ft&post_date=2026-11-20+09%3A00%3A00"
-    [shown] = tried(tmp_path, form, "--settings", '{"timezone": "Europe/Paris"}', name="wordpress-com")
+    [shown] = try_delivery(tmp_path, form, "--settings", '{"timezone": "Europe/Paris"}', name="wordpress-com")
     assert shown["published_at"] == "2026-11-20T08:00:00.000000Z"
-    [without] = tried(tmp_path, form, name="wordpress-com")
+    [without] = try_delivery(tmp_path, form, name="wordpress-com")
     assert without["missing"] == ["published_at"]
     body = {"post": {"current": {"id": 1}}}
     delivery = {"request": {"path": "/hooks/ghost?event=post.unpublished", "headers": {}, "body": body}}
-    assert [verdict["action"] for verdict in tried(tmp_path, delivery)] == ["unpublish"]
+    assert [verdict["action"] for verdict in try_delivery(tmp_path, delivery)] == ["unpublish"]
 
 
 def test_a_sites_configuration_sets_host_and_zone_and_spells_the_url(tmp_path: Path) -> None:
     site = tmp_path / "site.json"
     site.write_text(json.dumps({"host": "www.example.com", "publication": "A", "timezone": "Europe/Paris"}))
     body = {"id": 1, "title": "T", "url": "http://www.example.com/a", "date": {"raw": "2026-11-20 09:00:00"}}
-    [shown] = tried(tmp_path, body, "--site-config", str(site), name="wedevs")
+    [shown] = try_delivery(tmp_path, body, "--site-config", str(site), name="wedevs")
     assert (shown["url"], shown["published_at"]) == ("https://www.example.com/a", "2026-11-20T08:00:00.000000Z")
 
 
-def test_a_mapping_file_of_ones_own_is_tried_before_it_is_put_anywhere(tmp_path: Path) -> None:
+def test_a_local_mapping_file_can_be_tried(tmp_path: Path) -> None:
     (tmp_path / "gazette.toml").write_text(GAZETTE)
     body = {"stories": [{"event": "story.gone", "story": {"number": 7}}]}
-    [shown] = tried(tmp_path, body, name=str(tmp_path / "gazette.toml"))
+    [shown] = try_delivery(tmp_path, body, name=str(tmp_path / "gazette.toml"))
     assert (shown["action"], shown["id"]) == ("delete", "7")
 
 
-def test_a_setting_that_the_mapping_does_not_know_is_pointed_out(tmp_path: Path) -> None:
+def test_a_setting_that_the_mapping_does_not_have_is_reported(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps(CREATED | {"config": {"site_urls": {}}}))
     code, out, err = run("try", "ghost", str(tmp_path / "a.json"), "--json")
     assert (code, json.loads(out)[0]["disposition"]) == (0, "apply")
     assert err.startswith("ghost has no setting site_urls: its settings are base_url, language")
 
 
-def test_half_a_character_does_not_keep_the_rest_from_being_printed(tmp_path: Path) -> None:
-    [shown] = tried(tmp_path, {"post": {"current": CURRENT | {"id": "\ud800", "url": None}}})
+def test_a_lone_surrogate_does_not_prevent_the_output(tmp_path: Path) -> None:
+    [shown] = try_delivery(tmp_path, {"post": {"current": CURRENT | {"id": "\ud800", "url": None}}})
     assert shown["disposition"] == "incomplete"
 
 
@@ -108,13 +108,13 @@ def test_half_a_character_does_not_keep_the_rest_from_being_printed(tmp_path: Pa
         (("try", "ghost", "{file}", "--site-config", "{file}"), "host: is missing"),
     ],
 )
-def test_what_cannot_be_read_ends_with_2_and_a_sentence(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
+def test_unreadable_input_exits_with_2_and_a_reason(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
     (tmp_path / "a.json").write_text(json.dumps(CREATED))
     places = {"{file}": str(tmp_path / "a.json"), "{folder}": str(tmp_path)}
-    given = list(arguments)
+    typed = list(arguments)
     for name, path in places.items():
-        given = [argument.replace(name, path) for argument in given]
-    code, out, err = run(*given)
+        typed = [argument.replace(name, path) for argument in typed]
+    code, out, err = run(*typed)
     assert (code, out) == (2, "")
     assert words in err
 
@@ -130,7 +130,7 @@ def test_what_cannot_be_read_ends_with_2_and_a_sentence(tmp_path: Path, argument
     ids=["bare", "text", "bytes", "recorded"],
 )
 def test_a_body_that_cannot_be_read_is_incomplete(tmp_path: Path, document: Any, name: str) -> None:
-    [shown] = tried(tmp_path, document, name=name)
+    [shown] = try_delivery(tmp_path, document, name=name)
     assert (shown["disposition"], shown["action"], shown["missing"]) == ("incomplete", None, ["body"])
     assert shown["reason"].startswith("the body is not ")
     code, out, _ = run("try", name, str(tmp_path / "delivery.json"))

@@ -1,4 +1,4 @@
-"""Archives as files and sitemaps: what is good is taken, what is not is a problem with its place, and nothing loops."""
+"""Archives as files and sitemaps: valid entries are imported, others are problems with their place, and nothing loops."""
 
 import gzip
 import json
@@ -28,7 +28,7 @@ SITE = Site(host=HOST, publication="Example News")
 
 
 class Web:
-    """A web server: bodies by URL. `requests` are the URLs that were asked for."""
+    """A web server: bodies by URL. `requests` are the URLs of all requests."""
 
     def __init__(self) -> None:
         self.bodies: dict[str, bytes] = {}
@@ -45,7 +45,7 @@ class Web:
         return self.put(name, f"<urlset>{urls}</urlset>")
 
     def index(self, name: str, *names: str) -> str:
-        named = "".join(f"<sitemap><loc>{ROOT}/{each}</loc></sitemap>" for each in names)
+        named = "".join(f"<sitemap><loc>{ROOT}/{child}</loc></sitemap>" for child in names)
         return self.put(name, f"<sitemapindex>{named}</sitemapindex>")
 
     def put(self, name: str, text: str | bytes) -> str:
@@ -55,18 +55,18 @@ class Web:
 
 @pytest.fixture
 def web(monkeypatch: pytest.MonkeyPatch) -> Web:
-    made = Web()
-    monkeypatch.setattr(client, "fetch", made.fetch)
+    web_server = Web()
+    monkeypatch.setattr(client, "fetch", web_server.fetch)
     monkeypatch.setattr("time.sleep", lambda _: None)
-    return made
+    return web_server
 
 
 def read(pages: Iterator[Page]) -> tuple[list[str], list[str]]:
-    """The paths of a listing's articles, and its problems with their places."""
+    """Return the paths of a listing's articles, and its problems with their places."""
     listed = list(pages)
     assert [page.cursor for page in listed[-1:]] == [None]
     items = [item for page in listed for item in page.items]
-    problems = [f"{each.place}: {each.reason}" for page in listed for each in page.problems]
+    problems = [f"{problem.place}: {problem.reason}" for page in listed for problem in page.problems]
     return [str(item.event.url).removeprefix(f"{ROOT}/") for item in items], problems
 
 
@@ -123,7 +123,7 @@ def test_the_publication_date_then_the_url_then_lastmod_choose_the_period(web: W
     assert published.date().isoformat() == date
 
 
-def test_what_cannot_be_read_in_an_index_is_a_problem_and_the_rest_is_taken(web: Web) -> None:
+def test_an_unreadable_entry_of_an_index_is_a_problem_and_the_rest_is_imported(web: Web) -> None:
     web.sitemap("a.xml", "1")
     web.put("page.xml", "<!doctype html><html><body><p>Not found<br></body></html>")
     web.put("feed.xml", "<rss><channel><item><title>Cut")
@@ -175,7 +175,7 @@ def test_each_url_of_a_file_that_check_can_read_is_imported_or_a_problem(rule: s
         assert urls <= sum(len(page.items) + len(page.problems) for page in pages), name
 
 
-def test_an_index_that_lists_itself_or_a_circle_or_is_too_deep_ends(web: Web) -> None:
+def test_an_index_with_a_loop_or_too_many_levels_ends(web: Web) -> None:
     web.index("b.xml", "a.xml", "c.xml")
     web.sitemap("c.xml", "1")
     paths, problems = read(Sitemaps(web.index("a.xml", "a.xml", "b.xml", "c.xml"), SITE).pages())
@@ -189,7 +189,7 @@ def test_an_index_that_lists_itself_or_a_circle_or_is_too_deep_ends(web: Web) ->
     assert "an index in an index" in read(Sitemaps(f"{ROOT}/0.xml", SITE).pages())[1][0]
 
 
-def test_a_listing_goes_on_behind_each_of_its_pages(web: Web) -> None:
+def test_a_listing_can_continue_after_each_of_its_pages(web: Web) -> None:
     web.sitemap("a.xml", *(f"a{n}" for n in range(250)))
     web.sitemap("b.xml", *(f"b{n}" for n in range(150)))
     web.index("inner.xml", "b.xml", "gone.xml")
@@ -243,7 +243,7 @@ def test_a_csv_file_with_any_delimiter_byte_order_mark_and_line_end(
     assert (first.news, first.noindex, second.noindex, second.title) == (True, False, True, "Two lines")
 
 
-def test_broken_rows_are_problems_with_their_line_and_the_rest_is_taken(tmp_path: Path) -> None:
+def test_broken_rows_are_problems_with_line_numbers_and_the_rest_is_imported(tmp_path: Path) -> None:
     lines = [
         b"id,url,title",
         f"1,{ROOT}/1,A".encode(),
@@ -309,11 +309,11 @@ def test_a_csv_file_without_a_usable_header_is_refused_whole(tmp_path: Path, tex
     [f"id,url,title{end}\n1,{ROOT}/1,A,,\n" for end in (",,", ", ,")]
     + [f'{{"id": 1, "url": "{ROOT}/1", "title": "A"}}\r'],
 )
-def test_what_is_left_out_at_the_end_of_a_line_is_no_problem(tmp_path: Path, text: str) -> None:
+def test_missing_values_at_the_end_of_a_row_are_no_problem(tmp_path: Path, text: str) -> None:
     assert read(rows(tmp_path, text, is_json=text.startswith("{")).pages()) == (["1"], [])
 
 
-def test_broken_lines_of_json_are_problems_with_their_line(tmp_path: Path) -> None:
+def test_broken_lines_of_json_are_problems_with_line_numbers(tmp_path: Path) -> None:
     lines = ['\ufeff{"id": 1, "url": "https://www.example.com/1", "title": "A", "images": ["/i.jpg"]}', "{", "", "[1]",
              '{"id": 5, "title": "E"}', "[" * 100_000, '{"id": 7, "url": "https://www.example.com/7", "title": "G"}',
              '{"id": 8, "url": "https://www.example.com/8", "title": "H", "url": "https://www.example.com/9"}']  # fmt: skip
@@ -325,7 +325,7 @@ def test_broken_lines_of_json_are_problems_with_their_line(tmp_path: Path) -> No
     assert pages[0].items[0].event.images == (f"{ROOT}/i.jpg",)
 
 
-def test_rows_of_no_source_are_pages_as_of_a_sitemap(tmp_path: Path) -> None:
+def test_rows_without_a_source_are_pages_like_those_of_a_sitemap(tmp_path: Path) -> None:
     event = only(rows(tmp_path, f"url\n{ROOT}/1\n", None).pages()).event
     assert (event.source, event.id, event.news, event.title) == ("sitemap", f"{ROOT}/1", False, "")
 
@@ -337,12 +337,12 @@ def test_a_file_is_not_newer_than_its_date(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("is_json", "compressed"), [(True, False), (False, True)])
-def test_a_file_goes_on_behind_each_of_its_pages(tmp_path: Path, *, is_json: bool, compressed: bool) -> None:
+def test_a_file_can_continue_after_each_of_its_pages(tmp_path: Path, *, is_json: bool, compressed: bool) -> None:
     articles = [{"id": str(n), "url": f"{ROOT}/{n}", "title": "A\nB"} for n in range(350)]
     if is_json:
         text = "\n".join(map(json.dumps, articles))
     else:
-        text = "id,url,title\n" + "\n".join(f'{each["id"]},{each["url"]},"A\nB"' for each in articles)
+        text = "id,url,title\n" + "\n".join(f'{row["id"]},{row["url"]},"A\nB"' for row in articles)
     content = gzip.compress(text.encode()) if compressed else text.encode()
     pages = list(rows(tmp_path, content, is_json=is_json).pages())
     assert len(pages) == 5
@@ -353,7 +353,7 @@ def test_a_file_goes_on_behind_each_of_its_pages(tmp_path: Path, *, is_json: boo
         assert (rest, problems) == (every[100 * number :], [])
 
 
-def test_a_file_that_changed_since_the_checkpoint_is_not_mixed_up(tmp_path: Path) -> None:
+def test_a_file_that_changed_since_the_checkpoint_is_refused(tmp_path: Path) -> None:
     reader = rows(tmp_path, "id,url,title\n" + "".join(f"{n},{ROOT}/{n},A\n" for n in range(150)))
     cursor = next(iter(reader.pages())).cursor
     reader.path.write_text("id,url,title\n")

@@ -1,4 +1,4 @@
-"""AWS settings that cannot work: each command with --stack answers with one sentence that says what to do."""
+"""AWS settings that cannot work: each command with --stack prints one sentence with the remedy."""
 
 import json
 import os
@@ -32,7 +32,7 @@ def run(*words: str) -> Result:
 
 
 def reason(done: Result) -> str:
-    """The one sentence that a failed command prints."""
+    """Return the one sentence that a failed command prints."""
     assert isinstance(done.exception, SystemExit), done.exception
     assert (done.exit_code, done.stdout) == (2, "")
     [line] = done.stderr.splitlines()
@@ -41,7 +41,7 @@ def reason(done: Result) -> str:
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, **outputs: str) -> list[tuple[str, str, str]]:
-    """Has CloudFormation describe a stack with these outputs, and every other call refused. Returns the calls as they are made."""
+    """Describe a stack with these outputs, and refuse every other call. Return the list of calls, which grows."""
     calls: list[tuple[str, str, str]] = []
 
     def answer(self: BaseClient, operation: str, _: Any) -> Any:
@@ -58,7 +58,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, **outputs: str) -> list[tuple[str
 def test_every_command_on_a_stack_takes_a_profile_and_a_region() -> None:
     root = typer.main.get_command(app)
     stack, profile, region = (
-        {words for words in commands(root) if any(each.name == option for each in command_of(root, words).params)}
+        {words for words in commands(root) if any(param.name == option for param in command_of(root, words).params)}
         for option in ("stack", "profile", "region")
     )
 
@@ -66,7 +66,7 @@ def test_every_command_on_a_stack_takes_a_profile_and_a_region() -> None:
     assert stack == profile == region
 
 
-def test_a_region_is_asked_for_where_none_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_region_the_command_requests_one(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
         monkeypatch.delenv(name)
     assert reason(run("rebuild", "--stack", "news")) == "no AWS region is set: give one with --region or AWS_REGION"
@@ -80,7 +80,7 @@ def test_a_region_is_asked_for_where_none_is_set(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("region", "default"), [("eu-central-1", None), ("eu-central-1", "us-east-1"), (None, "us-east-1")]
 )
-def test_a_stack_is_looked_for_in_the_region_that_the_aws_cli_would_take(
+def test_a_stack_is_found_in_the_region_that_the_aws_cli_would_use(
     region: str | None, default: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in (("AWS_REGION", region), ("AWS_DEFAULT_REGION", default)):
@@ -92,7 +92,7 @@ def test_a_stack_is_looked_for_in_the_region_that_the_aws_cli_would_take(
     assert [region for _, region, _ in calls] == [region or default] * 2
 
 
-def test_a_profile_that_is_named_overrides_the_credentials_of_the_environment(
+def test_the_profile_option_overrides_the_credentials_of_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = tmp_path / "config"
@@ -161,7 +161,7 @@ UNUSABLE: dict[str, tuple[list[str], dict[str, str | None], str, str]] = {
 
 
 @pytest.mark.parametrize("case", UNUSABLE)
-def test_settings_that_cannot_work_are_one_sentence(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_settings_have_a_one_line_message(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options, variables, text, sentence = UNUSABLE[case]
     config = tmp_path / "config"
     config.write_text(text)
@@ -189,7 +189,7 @@ def test_settings_that_cannot_work_are_one_sentence(case: str, tmp_path: Path, m
         ),
     ],
 )  # fmt: skip
-def test_what_aws_refuses_is_one_sentence(code: str, message: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_aws_is_one_line(code: str, message: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: BaseClient, operation: str, __: Any) -> Any:
         raise ClientError({"Error": {"Code": code, "Message": message}}, operation)
 
@@ -198,7 +198,7 @@ def test_what_aws_refuses_is_one_sentence(code: str, message: str, text: str, mo
     assert reason(run("rebuild", "--stack", "news")) == text
 
 
-def test_a_stack_of_another_version_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stack_of_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = answering(monkeypatch, **OUTPUTS, Version="9.0.0", Commit="2f1e")
 
     own = version("stoppress")

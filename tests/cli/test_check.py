@@ -1,4 +1,4 @@
-"""`stoppress check` as its users meet it: arguments, lines, JSON, exit codes."""
+"""`stoppress check` from the command line: arguments, lines, JSON, exit codes."""
 
 import csv
 import io
@@ -44,7 +44,7 @@ def test_a_finding_exits_with_1_and_is_in_a_group_with_rule_place_and_fix(tmp_pa
     ]
 
 
-def test_of_ten_thousand_faults_of_a_kind_three_are_shown_and_all_are_counted(tmp_path: Path) -> None:
+def test_three_of_ten_thousand_equal_faults_are_shown_and_all_are_counted(tmp_path: Path) -> None:
     (tmp_path / "sitemap.xml").write_bytes(TEN_THOUSAND)
     report = json.loads(run(tmp_path, "--base-url", BASE, "--json").stdout)
     lines = run(tmp_path, "--base-url", BASE).stdout.splitlines()
@@ -58,7 +58,7 @@ def test_of_ten_thousand_faults_of_a_kind_three_are_shown_and_all_are_counted(tm
 
 @pytest.fixture
 def broken(tmp_path: Path) -> Path:
-    """A folder with a file that is not well-formed, and has warnings, errors and hostile text before that."""
+    """Write a malformed file with warnings, errors and hostile text before the malformed part."""
     path = tmp_path / "broken/sitemap.xml"
     path.parent.mkdir()
     order = url("/a").replace("<loc>", "<lastmod>2026-11-12</lastmod><loc>")
@@ -71,7 +71,7 @@ def broken(tmp_path: Path) -> Path:
     return path.parent
 
 
-def test_of_a_file_that_is_not_well_formed_the_rest_is_counted(broken: Path) -> None:
+def test_further_faults_of_a_malformed_file_are_counted(broken: Path) -> None:
     lines = run(broken, "--base-url", BASE).stdout.splitlines()
 
     assert lines[-1].endswith("in 1 file, 8 of 11 URLs checked")
@@ -135,7 +135,7 @@ def test_the_base_url_sets_host_protocol_and_directory(base_url: str, clean: boo
     assert run(GOLDEN / "shard.xml", "--base-url", base_url).exit_code == (0 if clean else 1)
 
 
-def test_the_base_that_is_taken_without_base_url_is_printed() -> None:
+def test_without_base_url_the_detected_base_is_printed() -> None:
     result = run(GOLDEN / "shard.xml")
 
     assert result.exit_code == 0
@@ -153,7 +153,7 @@ def test_the_base_that_is_taken_without_base_url_is_printed() -> None:
         (["{}", "--now", "today"], "--now: 'today' is not an ISO 8601 instant"),
     ],
 )
-def test_what_cannot_be_checked_exits_with_2_and_the_reason(arguments: list[str], words: str, tmp_path: Path) -> None:
+def test_unusable_input_exits_with_2_and_the_reason(arguments: list[str], words: str, tmp_path: Path) -> None:
     (tmp_path / "notes.html").write_text("<p>no sitemap</p>")
     result = run(*(argument.format(tmp_path) for argument in arguments))
 

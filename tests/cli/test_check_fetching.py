@@ -1,4 +1,4 @@
-"""`stoppress check URL`: what is fetched, from where, within which limits, and which headers count."""
+"""`stoppress check URL`: the files that are fetched, their hosts, the limits, and the headers."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,7 +27,7 @@ def serving(answers: Answers) -> Iterator[tuple[str, list[str]]]:
 
 @contextmanager
 def serving_good_site() -> Iterator[tuple[str, list[str], Answers]]:
-    """Serve the good site as if it stood at this origin; its answers can be changed."""
+    """Serve the good site as if it were at this origin; its answers can be changed."""
     answers: Answers = {}
     with serving(answers) as (origin, paths):
         answers.update(site(origin))
@@ -59,18 +59,18 @@ def findings(
 
 
 def at_another_address(below: str = "") -> Answers:
-    """The good site's files as they are, which name their own host, below a folder of another."""
+    """Return the good site's unchanged files, with URLs of their own host, below a folder of another host."""
     return {f"/{below}{path.lstrip('/')}": answer for path, answer in site(BASE).items()}
 
 
 @pytest.mark.parametrize(("first", "more"), [(INDEX, set()), (ROBOTS, {ROBOTS, PAGES})])
-def test_what_a_file_lists_is_fetched_and_a_good_site_has_no_findings(first: str, more: set[str]) -> None:
+def test_listed_files_are_fetched_and_a_good_site_has_no_findings(first: str, more: set[str]) -> None:
     with serving_good_site() as (origin, paths, _):
         assert findings(origin + first) == []
         assert set(paths) == {f"/{name}" for name in (INDEX, SHARD, "sitemap-media.xml", NEWS, *more)}
 
 
-def test_the_headers_that_were_sent_count() -> None:
+def test_the_headers_of_the_response_are_checked() -> None:
     with serving_good_site() as (origin, _, answers):
         answers[f"/{NEWS}"] = (200, {"Content-Type": "text/html"}, answers[f"/{NEWS}"][2])
 
@@ -80,7 +80,7 @@ def test_the_headers_that_were_sent_count() -> None:
         }
 
 
-def test_a_sitemap_that_is_not_there_is_a_finding_in_its_index() -> None:
+def test_a_missing_sitemap_is_a_finding_in_its_index() -> None:
     with serving_good_site() as (origin, _, answers):
         del answers[f"/{SHARD}"]
 
@@ -156,21 +156,21 @@ def test_a_body_without_end_is_read_to_the_limit(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("below", "base_url"), [("", BASE), ("www.example.com/", BASE.rstrip("/")), ("", f"{BASE}{INDEX}")]
 )
-def test_files_at_another_address_are_judged_as_of_the_base_url(below: str, base_url: str) -> None:
+def test_files_at_another_address_are_checked_against_the_base_url(below: str, base_url: str) -> None:
     answers = at_another_address(below)
     with serving(answers) as (origin, paths):
         assert findings(f"{origin}{below}{INDEX}", base_url) == []
         assert paths == [f"/{below}{name}" for name in (INDEX, SHARD, "sitemap-media.xml", NEWS)]
 
 
-def test_by_the_base_url_the_urls_in_a_file_are_judged() -> None:
+def test_urls_in_a_file_are_checked_against_the_base_url() -> None:
     with serving(at_another_address()) as (origin, _):
         assert ("other-host", SHARD, 3) in findings(f"{origin}{SHARD}", "https://example.org/")
         assert ("out-of-scope", f"sport/{SHARD}", 3) in findings(f"{origin}{SHARD}", f"{BASE}sport/")
         assert findings(f"{origin}{SHARD}", f"{BASE}{SHARD}") == []
 
 
-def test_sitemaps_elsewhere_are_noted_with_the_option_that_checks_them() -> None:
+def test_sitemaps_of_other_hosts_are_listed_with_the_option_to_check_them() -> None:
     notes: list[str] = []
     with serving(at_another_address()) as (origin, paths):
         findings(origin + INDEX, notes=notes)

@@ -1,6 +1,6 @@
 """Every command of `--help`, with arguments as a user would type them.
 
-Those that speak to a stack speak to the one that the bare `stoppress up` serves.
+Commands for a stack use the one that `stoppress up` serves.
 """
 
 import json
@@ -64,7 +64,7 @@ class Answer:
 
 
 def typed(*arguments: object, cwd: Path, env: Mapping[str, str] = BARE_ENVIRONMENT) -> Answer:
-    """What `stoppress …` answers in a folder."""
+    """Run `stoppress …` in a folder and return its answer."""
     command = [sys.executable, "-m", "stoppress_cli", *map(str, arguments)]
     ended = subprocess.run(  # noqa: S603 - our own code
         command, cwd=cwd, env=dict(env), capture_output=True, text=True, timeout=120, check=False
@@ -74,7 +74,7 @@ def typed(*arguments: object, cwd: Path, env: Mapping[str, str] = BARE_ENVIRONME
 
 @dataclass
 class Serving:
-    """A command that serves: where, what it printed before it began and when it has ended, and the id of an event in quarantine."""
+    """A command that serves: its URL, its output until it served and after it ended, and the id of a quarantined event."""
 
     url: str
     printed: str
@@ -83,13 +83,13 @@ class Serving:
 
 @contextmanager
 def serving(*arguments: object, cwd: Path, env: Mapping[str, str] = BARE_ENVIRONMENT) -> Iterator[Serving]:
-    """A command that serves until Ctrl-C, which ends it well."""
+    """Run a command that serves until Ctrl-C, which ends it with status 0."""
     command = [sys.executable, "-m", "stoppress_cli", *map(str, arguments)]
     with subprocess.Popen(  # noqa: S603 - our own code
         command, cwd=cwd, env=dict(env), text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     ) as process:
         try:
-            served = _started(process)
+            served = wait_until_served(process)
             yield served
             process.send_signal(signal.SIGINT)
             assert process.wait(STARTED_S_MAX) == 0
@@ -99,7 +99,7 @@ def serving(*arguments: object, cwd: Path, env: Mapping[str, str] = BARE_ENVIRON
             process.kill()
 
 
-def _started(process: "subprocess.Popen[str]") -> Serving:
+def wait_until_served(process: "subprocess.Popen[str]") -> Serving:
     assert process.stdout is not None
     printed = ""
     for line in process.stdout:
@@ -112,7 +112,7 @@ def _started(process: "subprocess.Popen[str]") -> Serving:
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    """The bare `stoppress up`, whatever the AWS settings, with a second site, a published article and an event in quarantine."""
+    """Run `stoppress up` with odd AWS settings, a second site, a published article and an event in quarantine."""
     folder = tmp_path_factory.mktemp("up")
     (folder / "other.json").write_text(json.dumps(OTHER))
     with serving("up", "--port", 0, cwd=folder, env=BARE_ENVIRONMENT | odd_settings(folder)) as served:
@@ -151,7 +151,7 @@ def _put_event(served: Serving, **detail: str) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with what the commands are given."""
+    """Return a folder with the files that the commands get."""
     site = tmp_path / "site"
     site.mkdir()
     for name, body in good().files.items():
@@ -208,12 +208,12 @@ CASES: dict[str, tuple[list[str], int, str]] = {
     "secrets put": ([str(OTHER["host"]), "wire", *LOCAL], 0, "webhook-signature"),
     "secrets rotate": ([str(OTHER["host"]), "wire", *LOCAL], 0, "the old one stays valid"),
 }
-# These serve, and are tried by tests of their own.
+# These serve and have their own tests.
 SERVING = {"up", "demo", "listen"}
 
 
 def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
-    """Every command that can be typed, by its words."""
+    """Yield every command by its words."""
     below = getattr(command, "commands", {})
     if path and (not below or command.invoke_without_command):
         yield " ".join(path)
@@ -228,18 +228,18 @@ def command_of(command: Any, words: str) -> Any:
 
 
 def invoke(command: str, up: Serving, folder: Path, monkeypatch: pytest.MonkeyPatch, *options: str) -> Any:
-    known = {"UP": up.url, "ID": up.quarantined}
+    texts = {"UP": up.url, "ID": up.quarantined}
     monkeypatch.chdir(folder)
     clients.forget()
-    return CliRunner().invoke(app, [*command.split(), *(known.get(word, word) for word in CASES[command][0]), *options])
+    return CliRunner().invoke(app, [*command.split(), *(texts.get(word, word) for word in CASES[command][0]), *options])
 
 
-# What these report is a stream, a schema that is JSON already, or the play of a scenario.
+# These print a stream, a schema that is JSON already, or the steps of a scenario.
 WITHOUT_JSON = SERVING | {"play", "sites schema", "tail"}
 
 
 @pytest.mark.parametrize("command", sorted(set(commands(typer.main.get_command(app))) - SERVING))
-def test_every_command_does_its_work_and_reports_in_json_too(
+def test_every_command_works_and_can_print_json(
     command: str, up: Serving, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert command in CASES, f"give `stoppress {command}` a case, with arguments as a user would type them"
@@ -248,7 +248,7 @@ def test_every_command_does_its_work_and_reports_in_json_too(
 
     assert (done.exit_code, done.stderr) == (code, "")
     assert words in done.stdout
-    if command not in WITHOUT_JSON | {"secrets put"}:  # a secret can be made once
+    if command not in WITHOUT_JSON | {"secrets put"}:  # a secret can be created once
         in_json = invoke(command, up, folder, monkeypatch, "--json")
         assert in_json.exit_code == code
         assert isinstance(json.loads(in_json.stdout), dict | list)
@@ -312,7 +312,7 @@ def test_the_example_in_the_help_can_be_typed(words: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["up", "demo", "listen"])
-def test_a_port_that_is_taken_is_named_with_the_option_for_another(command: str) -> None:
+def test_a_port_in_use_is_reported_with_the_option_for_another(command: str) -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
@@ -338,7 +338,7 @@ ODD_SETTINGS = {
 
 
 def odd_settings(folder: Path) -> dict[str, str]:
-    """ODD_SETTINGS, and a configuration under the home folder that is none."""
+    """Return ODD_SETTINGS with a malformed AWS configuration in the home folder."""
     config = folder / ".aws/config"
     config.parent.mkdir()
     config.write_text("region = eu-west-1\n[default\n", encoding="utf-8")
@@ -348,7 +348,7 @@ def odd_settings(folder: Path) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("arguments", "code"), [(["play", "publish.jsonl"], 0), (["sites", "robots", HOST, *LOCAL], 0)]
 )
-def test_no_aws_setting_matters_to_a_command_that_speaks_to_this_machine_only(
+def test_aws_settings_do_not_affect_local_commands(
     arguments: list[str], code: int, up: Serving, folder: Path, tmp_path: Path
 ) -> None:
     words = (word.replace("UP", up.url) for word in arguments)

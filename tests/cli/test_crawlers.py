@@ -40,16 +40,16 @@ FILES = ("sitemap-news.xml", "sitemap-2026-11.xml.gz", "sitemap.xml", "robots.tx
 
 @pytest.fixture(autouse=True)
 def packaged(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
-    """No list can be fetched. The cache is empty."""
-    asked: list[str] = []
+    """Have every fetch of a list fail, with an empty cache; return the list of requested addresses."""
+    addresses: list[str] = []
 
     def refuse(address: str, *_: object, **_options: object) -> Response:
-        asked.append(address)
-        raise Unreachable("nobody answers")
+        addresses.append(address)
+        raise Unreachable("no answer")
 
     monkeypatch.setattr(client, "fetch", refuse)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return asked
+    return addresses
 
 
 # ── a day ──
@@ -85,7 +85,7 @@ NAMES = {"time": "ts", "address": "client.ip", "agent": "ua", "bytes": "size"}
 
 
 class Day:
-    """A simulated day: when the stories entered their files, the requests, and what is true of them."""
+    """A simulated day: the times at which stories were listed, the requests, and the correct results."""
 
     def __init__(self, seed: int) -> None:
         chance = self.chance = random.Random(seed)
@@ -107,7 +107,7 @@ class Day:
         return DAY + timedelta(seconds=self.chance.randrange(86_400))
 
     def log(self, form: str) -> list[bytes]:
-        """The lines, 5 % broken, 10 % twice, in no order: clocks go back."""
+        """Return the lines in random order, with 5 % broken and 10 % repeated, because clocks go back."""
         lines = [FORMS[form](fetch) for fetch in {*self.fetches, *self.forged}]
         lines += [f'203.0.113.9 - - [bad] "GET /sitemap.xml" {number}' for number in range(len(lines) // 40)]
         lines += [line[: len(line) // 2] for line in self.chance.sample(lines, len(lines) // 40)]
@@ -117,7 +117,7 @@ class Day:
         return [f"{line}\n".encode() for line in [*head, *lines]]
 
     def first_fetches(self) -> dict[tuple[str, str], datetime]:
-        """By crawler and story, by the definition."""
+        """Return the first fetch by crawler and story, computed from the definition."""
         first: dict[tuple[str, str], datetime] = {}
         for fetch in self.fetches:
             name = next(name for name in AGENTS if name.lower() in fetch.agent.lower())
@@ -129,7 +129,7 @@ class Day:
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("seed", [1, 2])
-def test_the_first_fetch_of_every_story_by_every_crawler_is_the_true_one(form: str, seed: int) -> None:
+def test_the_first_fetch_of_every_story_by_every_crawler_is_correct(form: str, seed: int) -> None:
     day, skipped = Day(seed), Counter[str]()
     tally = Tally(load_ranges(DAY)[0], day.listings)
     lines = day.log(form)
@@ -137,8 +137,8 @@ def test_the_first_fetch_of_every_story_by_every_crawler_is_the_true_one(form: s
         tally.add(fetch)
 
     rows = list(tally.rows())
-    found = {(row["crawler"], row["story"]): datetime.fromisoformat(row["first_fetch"]) for row in rows if row["story"]}
-    assert found == day.first_fetches()
+    first = {(row["crawler"], row["story"]): datetime.fromisoformat(row["first_fetch"]) for row in rows if row["story"]}
+    assert first == day.first_fetches()
     assert tally.unverified.total() == len({*day.forged})
     counted = Counter(row["crawler"] for row in rows for _ in range(total(row["statuses"])))
     assert counted.total() == len({*day.fetches})
@@ -192,8 +192,8 @@ ONE = Fetch(DAY, "66.249.66.1", "GET", "sitemap.xml", 200, 5, "Googlebot")
     ],
 )
 def test_a_line_that_is_no_request_for_a_sitemap_is_counted_with_a_reason(line: str, reason: str) -> None:
-    found, skipped = fetches(line)
-    assert found == []
+    read, skipped = fetches(line)
+    assert read == []
     assert [why.partition(":")[0] for why in skipped.elements()] == [reason]
 
 
@@ -217,9 +217,9 @@ def test_each_form_of_a_line_gives_the_same_request() -> None:
     plain = {"time": "2026-11-20T01:00:00+01:00", "address": ONE.address, "method": "GET", "status": 200, "bytes": 5}
     plain |= {"path": f"https://{HOST}/sitemap.xml", "agent": "Googlebot", "host": f"{HOST}:443"}
     lines = [combined(ONE), f"{HOST}:443 {combined(ONE)}", json.dumps(v2), json.dumps(plain), HEADER, cloudfront(ONE)]
-    found, skipped = fetches(*lines[:4], *lines[4].splitlines(), lines[5])
-    found += fetches(combined(ONE).replace("?v=1 HTTP/1.1", ""))[0]
-    assert found == [ONE] * 6
+    read, skipped = fetches(*lines[:4], *lines[4].splitlines(), lines[5])
+    read += fetches(combined(ONE).replace("?v=1 HTTP/1.1", ""))[0]
+    assert read == [ONE] * 6
     assert skipped == {"other file": 2}
 
 
@@ -233,12 +233,12 @@ def test_a_repeated_line_is_found_again_within_a_bound(monkeypatch: pytest.Monke
     monkeypatch.setattr("stoppress_cli.inputs.log_lines.REPEATS_FOUND_MAX", 2)
     assert REPEATS_FOUND_MAX > 2
     lines = [combined(ONE._replace(bytes=size)) for size in (1, 2, 1, 3, 4, 1)]
-    found, skipped = fetches(*lines)
-    assert [fetch.bytes for fetch in found] == [1, 2, 3, 4, 1]
+    read, skipped = fetches(*lines)
+    assert [fetch.bytes for fetch in read] == [1, 2, 3, 4, 1]
     assert skipped == {"repeated line": 1}
 
 
-def test_logs_are_read_plain_packed_and_damaged_and_a_line_without_end_in_pieces(tmp_path: Path) -> None:
+def test_plain_gzip_and_damaged_logs_are_read_and_endless_lines_in_parts(tmp_path: Path) -> None:
     lines = b"a\n" * 3
     (tmp_path / "day").mkdir()
     (tmp_path / "day/1.log").write_bytes(lines)
@@ -254,7 +254,7 @@ def test_logs_are_read_plain_packed_and_damaged_and_a_line_without_end_in_pieces
 # ── ranges ──
 
 
-def test_published_ranges_are_fetched_once_a_day_and_a_bad_list_is_not_believed(
+def test_published_ranges_are_fetched_once_a_day_and_a_bad_list_is_ignored(
     monkeypatch: pytest.MonkeyPatch, packaged: list[str], tmp_path: Path
 ) -> None:
     good = b'{"creationTime": "x", "prefixes": [{"ipv4Prefix": "192.0.2.0/24"}, {"ipv6Prefix": "2001:db8::/32"}]}'
@@ -284,7 +284,7 @@ def test_published_ranges_are_fetched_once_a_day_and_a_bad_list_is_not_believed(
 
 
 @pytest.mark.parametrize("address", ["", "-", "66.249.66.1.example", "66.249.66.1'", "::ffff:1", "1" * 99])
-def test_what_is_no_address_of_a_crawler_verifies_nobody(address: str) -> None:
+def test_an_address_outside_the_published_ranges_verifies_no_crawler(address: str) -> None:
     ranges: Ranges = load_ranges(DAY)[0]
     assert all(ranges.values())  # of each crawler there is a copy
     assert not any(is_crawler(ranges, name, address) for name in ranges)
@@ -337,24 +337,24 @@ def test_with_a_stack_the_first_fetch_of_each_story_is_reported_also_from_s3(
 
 
 def test_memory_is_bounded_by_structure(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of hundred thousand requests, the minutes, the crawlers and the statuses are kept, each within a bound."""
+    """The tally of many requests keeps minutes, crawlers and statuses, each within a bound."""
     monkeypatch.setattr(crawlers, "MINUTES_MAX", 1_000)
     tally = Tally(load_ranges(DAY)[0], {"sitemap-news.xml": [(DAY, url("a"))]})
 
-    def made() -> Iterator[Fetch]:
+    def fetches() -> Iterator[Fetch]:
         for number in range(20_000):
             yield ONE._replace(
                 at=DAY + timedelta(minutes=number), file=f"sitemap-news-{number}.xml", status=100 + number % 500
             )
 
-    for fetch in made():
+    for fetch in fetches():
         tally.add(fetch)
     assert len(tally._counts) == 1
     assert len(next(iter(tally._minutes.values()))) == 1_000
     assert not tally._earliest
 
 
-def test_a_story_whose_article_left_meanwhile_has_no_listing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_story_that_has_left_the_files_has_no_listing(monkeypatch: pytest.MonkeyPatch) -> None:
     claim = Claim(HOST, f"https://{HOST}/news/flood", "cms#1", live=True)
     monkeypatch.setattr(crawlers, "news_entries", lambda _host: [NewsEntry(claim.url, "Flood", DAY)])
     monkeypatch.setattr(crawlers, "read_claims", lambda _host, _urls: {claim.url: claim})

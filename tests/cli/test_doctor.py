@@ -1,4 +1,4 @@
-"""`stoppress doctor`: clean where nothing is wrong, and each broken server is reported by the check of its fault."""
+"""`stoppress doctor`: a healthy host has no findings, and each fault is reported by its check."""
 
 import csv
 import io
@@ -49,8 +49,8 @@ def _fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     address._tls.cache_clear()
 
 
-def examined(host: Host, folder: Path, now: datetime = NOW, known: Known | None = None, **options: Any) -> list[Check]:
-    """What the doctor reports of a host."""
+def examine(host: Host, folder: Path, now: datetime = NOW, known: Known | None = None, **options: Any) -> list[Check]:
+    """Return the doctor's checks of a host."""
     with host.served(folder) as server:
         return list(Doctor(Served(HOST, now, known, server, lambda: host.elapsed), **options).checks())
 
@@ -67,7 +67,7 @@ def run(*arguments: object) -> Any:
 
 
 def test_a_good_host_is_clean(tmp_path: Path) -> None:
-    checks = examined(good(), tmp_path)
+    checks = examine(good(), tmp_path)
 
     assert {check.outcome for check in checks} == {"ok"}, checks
     assert [check.check for check in checks] == [
@@ -81,15 +81,15 @@ def test_each_broken_server_is_reported(fault: str, tmp_path: Path) -> None:
     plant, expected, words = BROKEN[fault]
     host = good()
     plant(host)
-    checks = examined(host, tmp_path)
+    checks = examine(host, tmp_path)
 
     assert outcomes(checks) == expected, checks
     assert any(words in check.text for check in checks if check.outcome != "ok"), checks
 
 
-def test_each_file_is_requested_once_by_each_reader(tmp_path: Path) -> None:
+def test_each_file_is_requested_once_per_user_agent(tmp_path: Path) -> None:
     host = good()
-    examined(host, tmp_path)
+    examine(host, tmp_path)
     requests = Counter(path for path, _ in host.requests)
 
     assert {path: requests[path] for path in ("/robots.txt", INDEX, NEWS, "/", SHARD)} == {
@@ -98,10 +98,10 @@ def test_each_file_is_requested_once_by_each_reader(tmp_path: Path) -> None:
     assert len({agent for _, agent in host.requests}) == 3
 
 
-def test_a_difference_is_reported_with_what_each_reader_got(tmp_path: Path) -> None:
+def test_a_difference_is_reported_with_each_user_agents_response(tmp_path: Path) -> None:
     host = good()
     check_host.refuse_crawlers(host)
-    faults = [check for check in examined(host, tmp_path) if (check.check, check.outcome) == ("user agents", "fault")]
+    faults = [check for check in examine(host, tmp_path) if (check.check, check.outcome) == ("user agents", "fault")]
 
     assert faults[0].text.startswith(
         f"{url('robots.txt')}: Googlebot gets 403 with 9 bytes, Bingbot gets 403 with 9 bytes"
@@ -122,7 +122,7 @@ def test_a_file_that_changes_between_two_requests_is_no_difference(tmp_path: Pat
 
     host.special = publish
 
-    assert outcomes(examined(host, tmp_path)) == set()
+    assert outcomes(examine(host, tmp_path)) == set()
 
 
 @pytest.mark.parametrize(
@@ -146,13 +146,13 @@ def test_a_fault_costs_visibility_and_a_hint_is_advice(
     host = good()
     host.change(path, old, new)
 
-    assert expected in outcomes(examined(host, tmp_path))
+    assert expected in outcomes(examine(host, tmp_path))
 
 
-def test_what_could_not_be_looked_at_is_never_ok(tmp_path: Path) -> None:
+def test_an_unperformed_check_is_never_ok(tmp_path: Path) -> None:
     host = good()
     host.special = lambda _path, _agent: (403, {}, b"no")
-    by_check = {check.check: check.outcome for check in examined(host, tmp_path)}
+    by_check = {check.check: check.outcome for check in examine(host, tmp_path)}
 
     assert {
         by_check[name] for name in ("headers", "compression", "freshness", "scope", "pages", "crawlers", "name")
@@ -160,7 +160,7 @@ def test_what_could_not_be_looked_at_is_never_ok(tmp_path: Path) -> None:
 
 
 def test_a_certificate_that_expires_in_two_days_is_a_fault(tmp_path: Path) -> None:
-    checks = examined(good(), tmp_path, datetime(2099, 12, 30, tzinfo=UTC))
+    checks = examine(good(), tmp_path, datetime(2099, 12, 30, tzinfo=UTC))
 
     assert ("certificate", "fault") in outcomes(checks)
     assert checks[-1].check == "speed", "crawlers still accept the certificate, so the other checks follow"
@@ -171,7 +171,7 @@ def test_all_pages_of_the_news_sitemap_and_a_sample_of_the_shards_are_read(
 ) -> None:
     host, first = good(), "<url><loc>https://www.example.com/flood</loc>"
     host.change(SHARD, first, "".join(f"<url><loc>{url(f'old/{number}')}</loc></url>" for number in range(50)) + first)
-    examined(host, tmp_path)
+    examine(host, tmp_path)
     paths = {path for path, _ in host.requests}
 
     assert {f"/{name}" for name in check_host.STORIES} <= paths
@@ -236,7 +236,7 @@ class TestCommand:
 
 @dataclass(frozen=True)
 class Newsroom:
-    """A stack with published stories: what it has of the site, and the files in its bucket now and before the last story."""
+    """A stack with published stories: its data about the site, and its files now and before the last story."""
 
     stack: Stack
     known: Known
@@ -264,13 +264,13 @@ def newsroom(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Newsroom]:
     with operated([*first, last], tmp_path_factory.mktemp("after")) as stack:
         later(stack, 10)
         engines = SimpleNamespace(indexnow=SimpleNamespace(key=KEY))
-        mine = load_known(HOST)
-        mine = replace(mine, site=mine.site.model_copy(update={"engines": engines}))
-        yield Newsroom(stack, mine, look(stack), before, stack.clock.now())
+        stored = load_known(HOST)
+        stored = replace(stored, site=stored.site.model_copy(update={"engines": engines}))
+        yield Newsroom(stack, stored, look(stack), before, stack.clock.now())
 
 
 def host_of(newsroom: Newsroom) -> Host:
-    """The host that serves the files of the bucket."""
+    """Return the host that serves the files of the bucket."""
     files = {path.removeprefix(f"/{HOST}"): answer for path, answer in newsroom.files.items()}
     return Host({**files, **pages(), KEY_FILE: (200, {"Content-Type": "text/plain"}, KEY.encode())})
 
@@ -300,7 +300,7 @@ class TestStack:
 
         monkeypatch.setattr(client, "post", post)
         webhook = f"https://api.example.net{CMS}"
-        checks = examined(host_of(newsroom), tmp_path, newsroom.now, newsroom.known, webhook=webhook)
+        checks = examine(host_of(newsroom), tmp_path, newsroom.now, newsroom.known, webhook=webhook)
 
         assert outcomes(checks) == set(), checks
         assert [check.check for check in checks][-2:] == ["IndexNow", "webhook"]
@@ -311,16 +311,16 @@ class TestStack:
         host = host_of(newsroom)
         plant(host, newsroom)
 
-        assert outcomes(examined(host, tmp_path, newsroom.now, newsroom.known)) == {(check, "fault")}
+        assert outcomes(examine(host, tmp_path, newsroom.now, newsroom.known)) == {(check, "fault")}
 
     @pytest.mark.parametrize("fault", ["old news file", "lagging index"])
-    def test_without_the_stack_the_index_shows_an_old_file(
+    def test_without_the_stack_an_old_file_is_detected_by_the_index(
         self, newsroom: Newsroom, tmp_path: Path, fault: str
     ) -> None:
         host = host_of(newsroom)
         PLANTED[fault][0](host, newsroom)
 
-        assert ("freshness", "fault") in outcomes(examined(host, tmp_path, newsroom.now))
+        assert ("freshness", "fault") in outcomes(examine(host, tmp_path, newsroom.now))
 
     @pytest.mark.parametrize("status", [200, 404])
     def test_a_webhook_has_to_refuse_an_unsigned_request(
@@ -328,7 +328,7 @@ class TestStack:
     ) -> None:
         monkeypatch.setattr(client, "post", lambda url, form: Response(status, {}, b"", url))
         webhook = "https://api.example.net/webhooks/x"
-        checks = examined(host_of(newsroom), tmp_path, newsroom.now, newsroom.known, webhook=webhook)
+        checks = examine(host_of(newsroom), tmp_path, newsroom.now, newsroom.known, webhook=webhook)
 
         assert outcomes(checks) == {("webhook", "fault")}
         assert checks[-1].text == f"{webhook} answers {status} to an unsigned request, not 401"
@@ -374,14 +374,14 @@ def test_it_needs_a_host_and_a_server_an_address_and_a_port(arguments: list[str]
 
 
 @pytest.mark.parametrize(("age", "is_stale"), [("300", False), ("301", True), ("x", False)])
-def test_a_file_that_a_cache_has_kept_for_too_long_is_a_fault(age: str, is_stale: bool, tmp_path: Path) -> None:
+def test_a_file_that_is_cached_for_too_long_is_a_fault(age: str, is_stale: bool, tmp_path: Path) -> None:
     host = good()
     host.headers(NEWS, Age=age)
 
-    assert outcomes(examined(host, tmp_path)) == ({("freshness", "fault")} if is_stale else set())
+    assert outcomes(examine(host, tmp_path)) == ({("freshness", "fault")} if is_stale else set())
 
 
-def test_a_host_with_a_private_address_needs_its_server_named() -> None:
+def test_a_host_with_a_private_address_needs_the_server_option() -> None:
     first, others = Doctor(Served("localhost", NOW)).checks()
 
     assert (first.outcome, others.outcome) == ("not checked", "not checked")

@@ -1,4 +1,4 @@
-"""`stoppress explain`: a page's whole story, for pages that were never listed too."""
+"""`stoppress explain`: the complete answer about a page, also for pages that were never listed."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ SITE: dict[str, Any] = operated.SITE | {
 
 
 def event(minute: int, article: str, path: str, kind: str = "article.published", late_by: int = 0, **data: Any) -> Step:
-    """A webhook some minutes after twelve, with the timestamp of `late_by` minutes before."""
+    """Return a webhook some minutes after twelve, with the timestamp of `late_by` minutes before."""
     step = operated.event(minute, article, path, kind, **data)
     return {**step, "body": step["body"] | {"timestamp": f"2026-11-20T12:{minute - late_by:02}:00Z"}}
 
@@ -53,7 +53,7 @@ def answer(
     after: timedelta = timedelta(),
     before: Callable[[], None] = lambda: None,
 ) -> Story:
-    """The answer after the steps were played on the doubles of AWS and `before` was called, `after` noon."""
+    """Play the steps on the doubles of AWS, call `before`, and return the answer at the time `after` noon."""
     stories: list[Story] = []
 
     def ask(stack: Stack) -> None:
@@ -103,14 +103,14 @@ def test_a_late_event_is_shown_under_its_own_url_and_under_its_articles(tmp_path
 
 
 def on_the_bus(
-    number: int | str, *, said: str = "flood", kind: str = "article.published", site: str = HOST, **more: Any
+    number: int | str, *, slug: str = "flood", kind: str = "article.published", site: str = HOST, **more: Any
 ) -> Step:
-    """An event that nobody can apply: it has no title, or says a word that is none."""
-    detail = {"site": site, "id": number, "url": url(said), "title": "", "published_at": "soon", "version": "x"} | more
+    """Return an event that cannot be applied, because it has no title or an invalid type."""
+    detail = {"site": site, "id": number, "url": url(slug), "title": "", "published_at": "soon", "version": "x"} | more
     return {"event": {"source": "cms", "detail-type": kind, "detail": detail}}
 
 
-def test_a_configured_page_that_is_news_too_stands_in_no_other_shard(tmp_path: Path) -> None:
+def test_a_configured_page_that_is_news_too_is_in_no_other_shard(tmp_path: Path) -> None:
     story = lines_of([event(1, "1", "about")], url("about"), tmp_path)
 
     assert "(sitemap-news.xml, " in story
@@ -120,20 +120,20 @@ def test_a_configured_page_that_is_news_too_stands_in_no_other_shard(tmp_path: P
 
 
 QUARANTINED: dict[str, tuple[list[Step], bool]] = {
-    "a longer path that begins alike": ([on_the_bus(7, said="flood-2")], False),
+    "a longer path with the same beginning": ([on_the_bus(7, slug="flood-2")], False),
     "another spelling of the URL": ([on_the_bus(7, url=f"http://{HOST.upper()}/flood?utm_source=x#top")], True),
     "the path alone": ([on_the_bus(7, url="/flood")], True),
-    "a page that moved": ([on_the_bus(7, said="harbour", previous_urls=[5, "/other", "/flood"])], True),
-    "a number for an id": ([event(1, "42", "flood"), on_the_bus(42, said="other")], True),
-    "a text for an id": ([event(1, "42", "flood"), on_the_bus(" 42 ", said="other")], True),
+    "a page that moved": ([on_the_bus(7, slug="harbour", previous_urls=[5, "/other", "/flood"])], True),
+    "a number for an id": ([event(1, "42", "flood"), on_the_bus(42, slug="other")], True),
+    "a text for an id": ([event(1, "42", "flood"), on_the_bus(" 42 ", slug="other")], True),
     "a removal that names nothing but the id": (
         [event(1, "42", "flood"), on_the_bus(42, kind="article.deleted", url=None)],
         True,
     ),
-    "an id that has this one in it": ([event(1, "42", "flood"), on_the_bus(421, said="other")], False),
-    "the id as the title of another": ([event(1, "42", "flood"), on_the_bus(7, said="other", title=["42"])], False),
-    "a site that nobody knows": ([on_the_bus(7, site="ww.example.com")], True),
-    "a site that nobody knows, by the id": (
+    "an id that has this one in it": ([event(1, "42", "flood"), on_the_bus(421, slug="other")], False),
+    "the id as the title of another": ([event(1, "42", "flood"), on_the_bus(7, slug="other", title=["42"])], False),
+    "an unknown site": ([on_the_bus(7, site="ww.example.com")], True),
+    "an unknown site, by the id": (
         [event(1, "42", "flood"), on_the_bus(42, site="ww.example.com", url=None)],
         True,
     ),
@@ -142,12 +142,12 @@ QUARANTINED: dict[str, tuple[list[Step], bool]] = {
         False,
     ),
     "too long to be kept whole": ([on_the_bus(7, body="x" * 60_000)], True),
-    "too long to be kept whole, another page": ([on_the_bus(7, said="flood-2", body="x" * 60_000)], False),
+    "too long to be kept whole, another page": ([on_the_bus(7, slug="flood-2", body="x" * 60_000)], False),
 }
 
 
 @pytest.mark.parametrize("case", QUARANTINED)
-def test_what_is_in_quarantine_is_shown_for_its_own_page_and_for_no_other(case: str, tmp_path: Path) -> None:
+def test_a_quarantined_event_is_shown_for_its_own_page_only(case: str, tmp_path: Path) -> None:
     steps, is_listed = QUARANTINED[case]
     story = lines_of(steps, url("flood"), tmp_path)
 
@@ -157,23 +157,23 @@ def test_what_is_in_quarantine_is_shown_for_its_own_page_and_for_no_other(case: 
 @pytest.mark.parametrize(
     "kept", ["", "7", "[]", "null", '{"detail": 7}', '{"data": {"url": 7}}', "[" * 5_000, '{"url": "\\ud8']
 )
-def test_whatever_quarantine_keeps_can_be_read(kept: str) -> None:
+def test_every_quarantined_event_can_be_read(kept: str) -> None:
     assert is_about(kept, url("flood"), Site.model_validate(SITE), {"42"}) is False
 
 
 @pytest.mark.parametrize("where", ["data", "detail", None])
-def test_what_is_about_a_page_is_found_wherever_it_stands(where: str | None) -> None:
-    said = {"url": url("flood")}
-    kept = json.dumps({where: said, "site": HOST} if where else said)
+def test_a_quarantined_event_about_a_page_is_found_in_any_envelope(where: str | None) -> None:
+    data = {"url": url("flood")}
+    stored = json.dumps({where: data, "site": HOST} if where else data)
 
-    assert is_about(kept, url("flood"), Site.model_validate(SITE), set())
+    assert is_about(stored, url("flood"), Site.model_validate(SITE), set())
 
 
 def test_a_page_of_another_host_is_found_in_the_site_that_received_it(tmp_path: Path) -> None:
     foreign = "https://shop.example.com/boats"
     detail = {"site": HOST, "id": "1", "url": foreign, "title": "Buy a boat"}
-    said: Step = {"event": {"source": "cms", "detail-type": "article.published", "detail": detail}}
-    story = lines_of([said], foreign, tmp_path, host=HOST)
+    step: Step = {"event": {"source": "cms", "detail-type": "article.published", "detail": detail}}
+    story = lines_of([step], foreign, tmp_path, host=HOST)
 
     assert "In the news sitemap: no, because article cms#1 is excluded: foreign host: shop.example.com is not" in story
 
@@ -226,7 +226,7 @@ def test_without_a_server_the_command_reports_what_to_start(endpoint: str, reaso
     assert reason in result.stderr
 
 
-def test_an_error_that_no_operator_can_mend_is_not_made_a_line_of_text(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_internal_error_is_not_turned_into_an_error_message(monkeypatch: pytest.MonkeyPatch) -> None:
     def faulty(*_: object) -> None:
         raise ValueError("a defect")
 

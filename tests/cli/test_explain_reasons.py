@@ -1,4 +1,4 @@
-"""The reason that `stoppress explain` gives is the one that decides: a test changes just that fact and sees the page appear."""
+"""`stoppress explain` reports the true reason: a page appears when only that reason ends."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -40,7 +40,7 @@ def later(path: str = "flood", article: str = "1", kind: str = "article.publishe
     return event(6, article, path, kind, **data)
 
 
-# By kind of reason: what happened before, what is asked, and what ends just this reason.
+# By kind of reason: the steps before, the argument of `explain`, and the steps that end only this reason.
 MENDED: dict[Kind, tuple[list[Step], str, list[Step]]] = {
     "never received": ([], url("flood"), [later()]),
     "refused": ([event(1, "1", "flood", title="")], url("flood"), [later()]),
@@ -69,25 +69,25 @@ MENDED: dict[Kind, tuple[list[Step], str, list[Step]]] = {
         ],
     ),
 }
-# Kinds that no later event may end, and those of a site that is not at rest, or where too much is kept to be searched.
+# Kinds that no later event ends, or that need a site at work or more items than a search reads.
 OTHERS: set[Kind] = {"other host", "forgotten", "not written", "not found", "wrong signature"}
 
 
-def test_every_kind_of_reason_is_tried() -> None:
+def test_every_kind_of_reason_has_a_test() -> None:
     assert MENDED.keys() | OTHERS == set(get_args(Kind))
 
 
 @pytest.mark.parametrize("kind", MENDED)
-def test_a_page_appears_when_just_its_reason_ends(kind: Kind, tmp_path: Path) -> None:
-    steps, asked, mending = MENDED[kind]
-    before = answer(steps, asked, tmp_path)
-    after = answer([*steps, *mending], asked, tmp_path)
+def test_a_page_appears_when_only_its_reason_ends(kind: Kind, tmp_path: Path) -> None:
+    steps, target, mending = MENDED[kind]
+    before = answer(steps, target, tmp_path)
+    after = answer([*steps, *mending], target, tmp_path)
 
     assert (before.news.listed, [reason.kind for reason in before.news.reasons]) == (False, [kind])
     assert after.news.listed, after.news
 
 
-def test_of_two_reasons_both_are_given_and_one_alone_lets_nothing_appear(tmp_path: Path) -> None:
+def test_two_reasons_are_both_reported_and_a_page_appears_when_both_end(tmp_path: Path) -> None:
     steps: list[Step] = [*NEW_DATES, event(1, "1", "sponsored/boats", **OLD)]
     page = url("sponsored/boats")
     ruled: Step = {"at": "2026-11-20T12:05:00Z", "site": SITE | {"republish": "new-date", "rules": []}}
@@ -102,7 +102,7 @@ def test_of_two_reasons_both_are_given_and_one_alone_lets_nothing_appear(tmp_pat
 
 
 GONE = [event(1, "1", "flood"), event(2, "1", "flood", "article.unpublished")]
-# By what happened: the steps, the reasons, and the outcomes of all deliveries.
+# By case: the steps, the reasons, and the outcomes of all deliveries.
 BESIDE: dict[str, tuple[list[Step], list[Kind], list[str]]] = {
     "a refused delivery after a removal": (
         [*GONE, later(title="")], ["removed", "refused"], ["listed", "removed", "refused"],
@@ -113,14 +113,14 @@ BESIDE: dict[str, tuple[list[Step], list[Kind], list[str]]] = {
     "an ignored event is no reason beside another": (
         [event(1, "1", "flood", noindex=True), later(kind="comment.created")], ["excluded"], ["excluded", "ignored"],
     ),
-    "a removal before the URL was known": (
+    "a removal before the URL was received": (
         [event(2, "1", "flood", "article.deleted", url=None), event(3, "1", "flood", late_by=2)], ["removed"], ["late"],
     ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", BESIDE)
-def test_of_several_deliveries_each_that_keeps_it_out_is_a_reason(case: str, tmp_path: Path) -> None:
+def test_every_delivery_that_excludes_a_page_is_a_reason(case: str, tmp_path: Path) -> None:
     steps, kinds, outcomes = BESIDE[case]
     story = answer(steps, url("flood"), tmp_path)
 
@@ -128,7 +128,7 @@ def test_of_several_deliveries_each_that_keeps_it_out_is_a_reason(case: str, tmp
     assert [delivery.outcome for delivery in story.received] == outcomes
 
 
-def test_a_held_story_shows_what_will_keep_it_out_after_its_release(tmp_path: Path) -> None:
+def test_a_held_story_shows_what_will_exclude_it_after_its_release(tmp_path: Path) -> None:
     def reasons(path: str, **data: Any) -> tuple[list[str], list[str]]:
         held = event(1, "1", path, published_at="2026-11-21T08:00:00Z", **data)
         story = answer([held], url(path), tmp_path)
@@ -139,7 +139,7 @@ def test_a_held_story_shows_what_will_keep_it_out_after_its_release(tmp_path: Pa
     assert reasons("sponsored/boats", news=False) == (["held", "rule", "not news"], ["held", "rule"])
 
 
-def test_a_held_story_shows_when_it_will_enter_also_without_its_history(tmp_path: Path) -> None:
+def test_a_held_story_without_history_shows_when_it_will_be_listed(tmp_path: Path) -> None:
     def lose() -> None:
         for line in list(table.query(items.story_pk(HOST, url("flood")))):
             table.delete(line["pk"], line["sk"])
@@ -152,7 +152,7 @@ def test_a_held_story_shows_when_it_will_enter_also_without_its_history(tmp_path
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "target",
     [
         f"http://{HOST}/flood",
         f"HTTPS://{HOST.upper()}/flood?utm_source=mail",
@@ -163,8 +163,8 @@ def test_a_held_story_shows_when_it_will_enter_also_without_its_history(tmp_path
         "floo",
     ],
 )
-def test_a_page_is_found_however_it_is_named(asked: str, tmp_path: Path) -> None:
-    assert answer([event(1, "1", "flood")], asked, tmp_path).news.listed
+def test_a_page_is_found_by_url_path_id_or_fragment(target: str, tmp_path: Path) -> None:
+    assert answer([event(1, "1", "flood")], target, tmp_path).news.listed
 
 
 VARIANTS = {
@@ -187,27 +187,27 @@ HELD_VARIANTS = ("case", "escaped twice")  # a held story is searched for in ano
         *((case, "2026-11-21T12:00:00Z") for case in HELD_VARIANTS),
     ],
 )
-def test_a_url_like_a_known_one_is_not_it_and_is_named(case: str, date: str, tmp_path: Path) -> None:
-    known, asked = VARIANTS[case]
-    story = answer([event(1, "1", known, published_at=date)], url(asked), tmp_path)
+def test_a_similar_url_is_not_listed_and_is_suggested(case: str, date: str, tmp_path: Path) -> None:
+    path, target = VARIANTS[case]
+    story = answer([event(1, "1", path, published_at=date)], url(target), tmp_path)
 
-    assert (story.is_listed, story.did_you_mean) == (False, (url(known),))
+    assert (story.is_listed, story.did_you_mean) == (False, (url(path),))
 
 
-def failure(steps: Sequence[Step], asked: str, tmp_path: Path) -> str:
+def failure(steps: Sequence[Step], target: str, tmp_path: Path) -> str:
     with pytest.raises((Unclear, UnknownSite)) as raised:
-        answer(steps, asked, tmp_path)
+        answer(steps, target, tmp_path)
     return str(raised.value)
 
 
-def test_a_fragment_of_several_paths_lists_them_and_one_that_ends_a_path_is_its_page(tmp_path: Path) -> None:
+def test_a_fragment_of_several_paths_lists_them_and_a_last_segment_is_its_page(tmp_path: Path) -> None:
     steps = [event(1, "1", "flood"), event(2, "2", "flood-2"), event(3, "3", "floods/harbour")]
 
     assert url("floods/harbour") in failure(steps, "loo", tmp_path)
     assert answer(steps, "flood", tmp_path).url == url("flood")
 
 
-def test_a_search_that_was_cut_reports_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_incomplete_search_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(question, "STORIES_SEARCHED_MAX", 1)
 
     steps = [event(1, "1", "flood"), event(2, "2", "vote", title="Vote"), event(3, "3", "refused", title="")]
@@ -215,7 +215,7 @@ def test_a_search_that_was_cut_reports_it(tmp_path: Path, monkeypatch: pytest.Mo
     assert answer(steps, "refused", tmp_path).url == url("refused")
 
 
-# By kind of item: the number that is bounded, what was sent, and what the answer says about an item too many.
+# By kind of item: the limit, the steps, and the answer's text about an item beyond the limit.
 TOO_MANY: dict[str, tuple[str, list[Step], str]] = {
     "quarantine": ("QUARANTINED_SEARCHED_MAX", [on_the_bus(1), on_the_bus(2)], "more than 1 events in quarantine"),
     "refused": (
@@ -232,7 +232,7 @@ TOO_MANY: dict[str, tuple[str, list[Step], str]] = {
 
 
 @pytest.mark.parametrize("kind", TOO_MANY)
-def test_where_not_all_was_searched_the_answer_reports_it_and_claims_no_more(
+def test_an_answer_from_incomplete_data_reports_the_limit(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bound, steps, text = TOO_MANY[kind]
@@ -242,7 +242,7 @@ def test_where_not_all_was_searched_the_answer_reports_it_and_claims_no_more(
         monkeypatch.setattr(module, bound, 1, raising=False)
     story = answer(steps, url("missing"), tmp_path)
 
-    assert [text in each for each in story.unsearched] == [True]
+    assert [text in note for note in story.unsearched] == [True]
     assert [reason.kind for reason in story.news.reasons] == ["not found"]
     assert "no event has mentioned" not in as_text(as_lines(story))
     assert text in as_text(as_lines(story))
@@ -259,9 +259,9 @@ def test_a_long_story_is_shown_from_its_newest_deliveries(tmp_path: Path, monkey
 
 
 @pytest.mark.parametrize("kind", ["refused", "quarantined", "ignored"])
-def test_what_is_past_its_time_to_live_is_no_longer_shown(kind: Kind, tmp_path: Path) -> None:
-    steps, asked, _ = MENDED[kind]
-    story = answer(steps, asked, tmp_path, after=timedelta(days=91))
+def test_expired_items_are_not_shown(kind: Kind, tmp_path: Path) -> None:
+    steps, target, _ = MENDED[kind]
+    story = answer(steps, target, tmp_path, after=timedelta(days=91))
 
     assert ([reason.kind for reason in story.news.reasons], story.received) == (["never received"], ())
 
@@ -274,15 +274,15 @@ def test_a_refused_article_is_found_by_its_id_or_a_part_of_its_path(tmp_path: Pa
     assert answer(refused, "cms#3", tmp_path).news.reasons[0].text == "no event has mentioned the article cms#3"
 
 
-@pytest.mark.parametrize("asked", ["https://example.com/flood", "example.com/flood"])
-def test_an_unknown_host_lists_the_sites_and_the_one_that_was_meant(asked: str, tmp_path: Path) -> None:
-    text = failure([], asked, tmp_path)
+@pytest.mark.parametrize("target", ["https://example.com/flood", "example.com/flood"])
+def test_an_unknown_host_lists_the_sites_and_a_suggestion(target: str, tmp_path: Path) -> None:
+    text = failure([], target, tmp_path)
 
     assert f"Did you mean {url('flood')}?" in text
     assert f"The stack's sites: {HOST}" in text
 
 
-def test_of_several_sites_one_must_be_chosen_for_an_id_or_a_fragment(tmp_path: Path) -> None:
+def test_an_id_or_a_fragment_needs_a_host_if_there_are_several_sites(tmp_path: Path) -> None:
     other: Step = {"at": "2026-11-20T12:00:00Z", "site": SITE | {"host": "news.example.org", "sources": {}}}
     tick: Step = {"at": "2026-11-20T12:02:00Z", "save": "listed"}
 

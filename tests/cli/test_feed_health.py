@@ -1,4 +1,4 @@
-"""`stoppress feeds`: how each feed of a stack is, told for people and for programs."""
+"""`stoppress feeds`: the health of each feed of a stack, for people and for programs."""
 
 import json
 from pathlib import Path
@@ -30,7 +30,7 @@ MORNING: list[Step] = [
             "feeds": [{"url": WELL, "interval_max_minutes": 15}, BROKEN, GONE, WIRE],
         },
     },
-    {"site": {"host": "quiet.example.com", "publication": "Quiet"}},
+    {"site": {"host": "empty.example.com", "publication": "Empty"}},
     {"feed": WELL, "body": RSS, "headers": {"link": "<https://hub.example.net/>; rel=hub"}},
     {"feed": BROKEN, "status": 500},
     {"feed": GONE, "status": 410},
@@ -54,18 +54,18 @@ def feeds_show(endpoint: str, *arguments: str) -> tuple[int, str]:
 def test_the_health_of_feeds_is_shown_for_people_and_for_programs(tmp_path: Path) -> None:
     lines = playing.written(MORNING)
     with Stack(TEMPLATE, start=lines[0].at) as stack:
-        with player.playing(stack, tmp_path / "made.jsonl", tmp_path, lambda _line, _text: None) as one:
-            assert one.play(lines) == []
+        with player.playing(stack, tmp_path / "made.jsonl", tmp_path, lambda _line, _text: None) as opened:
+            assert opened.play(lines) == []
         with served(stack) as endpoint:
             code, printed = feeds_show(endpoint)
             of_site, as_json = feeds_show(endpoint, "www.example.com", "--json")
-            quiet = feeds_show(endpoint, "quiet.example.com")
+            without_feeds = feeds_show(endpoint, "empty.example.com")
             unknown, _ = feeds_show(endpoint, "www.example.org")
 
     assert (code, of_site, unknown) == (1, 1, 2)
-    assert quiet == (0, "no feeds are polled: list them in `feeds` of a site's configuration\n")
-    feeds = {one["url"]: one for one in json.loads(as_json)["feeds"]}
-    assert {url: one["condition"] for url, one in feeds.items()} == {
+    assert without_feeds == (0, "no feeds are polled: list them in `feeds` of a site's configuration\n")
+    feeds = {feed["url"]: feed for feed in json.loads(as_json)["feeds"]}
+    assert {url: feed["condition"] for url, feed in feeds.items()} == {
         WELL: "healthy",
         BROKEN: "failing",
         GONE: "gone",

@@ -1,4 +1,4 @@
-"""`stoppress feeds try`: what a feed would become, told without a stack."""
+"""`stoppress feeds try`: the entries of a feed, without a stack."""
 
 import gzip
 import json
@@ -51,16 +51,16 @@ def report(run: Run, *arguments: object) -> tuple[int, dict[str, Any]]:
 def test_a_feed_that_a_poll_could_not_read_in_full_has_its_reason(
     run: Run, file: str, code: int, outcome: str, reason: str | None, line: str
 ) -> None:
-    given = (FEEDS / file, "--url", URL)
-    printed_code, out, _ = run(*given)
-    ended, document = report(run, *given)
+    source = (FEEDS / file, "--url", URL)
+    printed_code, out, _ = run(*source)
+    ended, document = report(run, *source)
 
     assert (printed_code, ended, document["outcome"]) == (code, code, outcome)
     assert reason in document["reason"] if reason else document["reason"] is None
     assert line in out
 
 
-def test_entries_that_are_left_out_have_their_reason(run: Run, tmp_path: Path) -> None:
+def test_excluded_entries_have_a_reason(run: Run, tmp_path: Path) -> None:
     feed = tmp_path / "rss.xml"
     feed.write_text(
         "<rss version='2.0'><channel>"
@@ -90,7 +90,7 @@ def test_entries_that_are_left_out_have_their_reason(run: Run, tmp_path: Path) -
     assert "foreign host" not in run(feed, "--url", URL)[1]
 
 
-def test_tombstones_and_what_is_taken_besides_are_reported(run: Run) -> None:
+def test_tombstones_and_other_accepted_data_are_reported(run: Run) -> None:
     _, deleted, _ = run(FEEDS / "atom-tombstones.xml", "--url", URL)
     _, taken, _ = run(FEEDS / "rss-media.xml", "--url", URL, "--take", "images,videos")
     _, spoken, _ = run(FEEDS / "atom-languages.xml", "--url", URL, "--take", "language", "--take", "keywords")
@@ -116,7 +116,7 @@ def test_a_compressed_file_is_unpacked_up_to_the_limit_of_a_fetch(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "words"),
     [
         ((FEEDS / "rss.xml",), "rss.xml is a file: add --url with the address where it is served, such as https://"),
         (("nowhere.xml", "--url", URL), "cannot be read: No such file"),
@@ -133,12 +133,12 @@ def test_a_compressed_file_is_unpacked_up_to_the_limit_of_a_fetch(
         ((FEEDS / "rss.xml", "--url", URL, "--take", "pictures"), "'images', 'videos'"),
     ],
 )
-def test_what_cannot_be_done_is_reported_with_what_to_give(run: Run, arguments: tuple[object, ...], said: str) -> None:
+def test_impossible_arguments_are_reported_with_a_fix(run: Run, arguments: tuple[object, ...], words: str) -> None:
     code, out, err = run(*arguments)
 
     assert (code, out) == (2, "")
     assert err.startswith("stoppress: ")
-    assert said in err
+    assert words in err
 
 
 # ── fetched ───────────────────────────────────────────────────────────────────────────────────────────────────────────────

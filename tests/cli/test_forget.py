@@ -1,4 +1,4 @@
-"""`stoppress forget`: what is forgotten is nowhere, and nothing else is lost."""
+"""`stoppress forget`: a forgotten page is nowhere, and nothing else is lost."""
 
 import json
 import re
@@ -26,21 +26,21 @@ NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
 def forget(stack: Stack, target: str) -> list[str]:
-    """Erase a page, and return the lines of what is left."""
-    later(stack, 1)  # moto shows a message again a moment later only
+    """Erase a page, and return the lines of the traces that are left."""
+    later(stack, 1)  # moto makes a message visible again only a moment later
     traces = gather(target, None)
-    left = erasure.erase(traces, stack.clock.now(), pause=lambda _: later(stack, 1))
+    traces_left = erasure.erase(traces, stack.clock.now(), pause=lambda _: later(stack, 1))
     later(stack, 1)
-    return [*left.lines(), *gather(target, None).lines()]
+    return [*traces_left.lines(), *gather(target, None).lines()]
 
 
 def anywhere(stack: Stack, text: str) -> list[str]:
-    """Where a text stands: items by their key, objects and their older versions, messages."""
+    """Return the places of a text: items by their key, objects and their older versions, messages."""
     client, bucket = stack.client("s3"), stack.only("AWS::S3::Bucket").ref
     places = [f"{item['pk']} {item['sk']}" for kind in items(stack).values() for item in kind if text in str(item)]
     for row in client.list_object_versions(Bucket=bucket).get("Versions", []):
-        got = client.get_object(Bucket=bucket, Key=row["Key"], VersionId=row["VersionId"])
-        places += [row["Key"]] if text.encode() in got["Body"].read() else []
+        version = client.get_object(Bucket=bucket, Key=row["Key"], VersionId=row["VersionId"])
+        places += [row["Key"]] if text.encode() in version["Body"].read() else []
     for name in ("ArticlesQueue", "ArticlesDeadLetters", "Failures"):
         places += [name for body in on_queue(stack, name) if text in body]
     return sorted(set(places))
@@ -58,7 +58,7 @@ REFUSED = Refusal(at=NOON, source="cms", outcome="refused", reason="title: is em
 REPORTED = Report(site=HOST, source="cms", at=NOON, refusals=(REFUSED,))
 
 
-def test_what_is_forgotten_stands_nowhere_and_the_rest_stays(tmp_path: Path) -> None:
+def test_a_forgotten_page_is_nowhere_and_the_rest_stays(tmp_path: Path) -> None:
     refused = [event(50, "1042", "named-person", title=""), event(51, "7", "flood", title="")]
     with operated([*STEPS, *refused], tmp_path, versioned=True) as stack:
         letter = json.dumps({"detail-type": "article.published", "detail": {"site": HOST, "url": url("named-person")}})
@@ -99,8 +99,8 @@ def test_the_command_reports_what_it_erased(tmp_path: Path, monkeypatch: pytest.
     assert {"1 item of quarantine", f"older versions of {HOST}/sitemap-2026-11.xml"} <= {*erased}
 
 
-def test_other_pages_no_longer_mention_what_was_forgotten(tmp_path: Path) -> None:
-    """One lists it both ways, one in another shard on its own, one is held, and one waits in quarantine."""
+def test_other_pages_no_longer_mention_a_forgotten_page(tmp_path: Path) -> None:
+    """Alternates list it mutually, from another shard, in a held article, and in a quarantined event."""
     person, versions = url("named-person"), {"en": url("flood"), "fr": url("named-person")}
     steps: list[Step] = [
         event(1, "1042", "named-person", alternates=versions),
@@ -129,7 +129,7 @@ def test_other_pages_no_longer_mention_what_was_forgotten(tmp_path: Path) -> Non
         assert re.findall(r'(?:<loc>|href=")([^<"]*person[^<"]*)', shard) == [url("named-person-2")]
 
 
-def test_a_late_publish_does_not_bring_back_what_was_forgotten(tmp_path: Path) -> None:
+def test_a_late_publication_does_not_restore_a_forgotten_page(tmp_path: Path) -> None:
     with operated(STEPS, tmp_path) as stack:
         later(stack, 10)
         forget(stack, "cms#1042")
@@ -151,7 +151,7 @@ def test_a_late_publish_does_not_bring_back_what_was_forgotten(tmp_path: Path) -
         assert anywhere(stack, "named-person") == []
 
 
-def test_a_repeat_of_a_delivery_is_known_after_its_article_was_forgotten(tmp_path: Path) -> None:
+def test_a_repeated_delivery_of_a_forgotten_article_is_a_duplicate(tmp_path: Path) -> None:
     with operated(STEPS, tmp_path) as stack:
         later(stack, 10)
         [before] = gather("cms#1042", None).articles
@@ -161,7 +161,7 @@ def test_a_repeat_of_a_delivery_is_known_after_its_article_was_forgotten(tmp_pat
         assert set(before.deliveries) <= set(after.deliveries)
 
 
-def test_an_article_is_forgotten_by_its_id_whatever_its_version_is_of(tmp_path: Path) -> None:
+def test_an_article_is_forgotten_by_its_id_for_any_kind_of_version(tmp_path: Path) -> None:
     with operated([event(1, "5", "numbered", version=10**6)], tmp_path) as stack:
         assert len(gather("cms#5", None).listed) == 1
         forget(stack, "cms#5")
@@ -176,8 +176,8 @@ def test_an_article_is_forgotten_by_its_id_whatever_its_version_is_of(tmp_path: 
 def test_nothing_is_erased_while_the_files_still_list_the_page(tmp_path: Path) -> None:
     with operated(STEPS, tmp_path) as stack:
         traces = gather(url("named-person"), None)
-        left = erasure.erase(traces, stack.clock.now(), pause=lambda _: None)
-        assert [one.name for one in left.listed] == ["cms#1042"]
+        traces_left = erasure.erase(traces, stack.clock.now(), pause=lambda _: None)
+        assert [article.name for article in traces_left.listed] == ["cms#1042"]
         assert url("named-person").encode() in objects(stack)[f"{HOST}/sitemap-news.xml"]
         assert table.get(f"article#{HOST}#cms#1042") is not None
         stack.rest()

@@ -1,4 +1,4 @@
-"""`stoppress import`: how an archive gets into the imports queue. tests/local_stack/test_import.py follows it to the files."""
+"""`stoppress import`: from an archive to the imports queue. tests/local_stack/test_import.py tests the way to the files."""
 
 import json
 import random
@@ -39,7 +39,7 @@ FAST = 1e9
 
 
 class Queue:
-    """SQS in memory, which keeps the URLs of the articles and how often each came."""
+    """SQS in memory, which counts the messages of each article's URL."""
 
     def __init__(self) -> None:
         self.urls: dict[str, int] = {}
@@ -58,11 +58,11 @@ class Queue:
 
 @pytest.fixture
 def queue(monkeypatch: pytest.MonkeyPatch) -> Queue:
-    made = Queue()
-    monkeypatch.setattr(queues, "client", lambda _service: made)
+    fake = Queue()
+    monkeypatch.setattr(queues, "client", lambda _service: fake)
     monkeypatch.setattr(table, "get_many", lambda _keys: {})
     monkeypatch.setenv("IMPORTS_QUEUE_URL", "https://sqs/imports")
-    return made
+    return fake
 
 
 def lines(path: Path, number: int) -> Path:
@@ -128,7 +128,7 @@ def test_a_command_that_ended_early_reports_whether_it_can_continue(
     assert ("again to continue" in result.stderr) == continues
 
 
-def test_a_file_that_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
+def test_an_invalid_checkpoint_file_is_refused(tmp_path: Path) -> None:
     kept = checkpoint(tmp_path)
     kept.path.write_text("{")
     with pytest.raises(BadRequest, match="not a checkpoint"):
@@ -168,7 +168,7 @@ def test_the_rate_is_kept_on_average(tmp_path: Path, queue: Queue, monkeypatch: 
         ("prose.xml", None, "neither a sitemap nor JSON Lines nor CSV"),
     ],
 )
-def test_what_cannot_be_imported_is_reported(
+def test_input_that_cannot_be_imported_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, name: str | None, reason: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -182,13 +182,13 @@ def test_what_cannot_be_imported_is_reported(
         listing_of(source, SITE, name)
 
 
-def test_without_the_queue_the_command_reports_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_queue_the_command_reports_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("IMPORTS_QUEUE_URL", raising=False)
     with pytest.raises(BadRequest, match="Listing=yes"):
         run(listing_of(str(lines(tmp_path / "a.jsonl", 1)), SITE, "own"), SITE, checkpoint(tmp_path), rate=FAST)
 
 
-def test_a_source_of_the_site_is_listed_by_its_api_and_then_what_changed_meanwhile(
+def test_a_sources_api_is_listed_and_then_the_changes_made_meanwhile(
     tmp_path: Path, queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     blog = Blog()

@@ -1,4 +1,4 @@
-"""`stoppress listen`: what is printed of a delivery, what is saved, and that no secret is in either."""
+"""`stoppress listen`: deliveries are printed and saved without secrets."""
 
 import base64
 import json
@@ -27,7 +27,7 @@ CMS, NOBODY = "webhooks/www.example.com/cms", "webhooks/www.example.com/nobody"
 
 
 def listening(*options: str, folder: Path) -> AbstractContextManager[Serving]:
-    """`stoppress listen`, which runs in the folder; Ctrl-C ends it."""
+    """Run `stoppress listen` in the folder until Ctrl-C."""
     return serving("listen", "--port", "0", *options, cwd=folder, env=BARE_ENVIRONMENT | {"CMS_SECRET": SECRET})
 
 
@@ -94,7 +94,7 @@ def test_a_recorded_request_contains_no_secret_and_keeps_its_signature(sender: S
         (b"title=kept&api%5Fkey=hush", "application/x-www-form-urlencoded"),
     ],
 )
-def test_a_secret_is_known_by_its_name_wherever_it_is_in_a_body(body: bytes, content_type: str) -> None:
+def test_a_secret_is_detected_by_its_field_name_anywhere_in_a_body(body: bytes, content_type: str) -> None:
     clean = without_secrets(Request({"content-type": content_type}, body))
 
     assert b"hush" not in clean.body
@@ -108,7 +108,7 @@ def test_a_body_without_secrets_keeps_its_bytes() -> None:
     assert without_secrets(Request({}, body)).body == body
 
 
-def test_a_secret_that_is_known_is_replaced_in_every_part_of_a_request() -> None:
+def test_a_known_secret_is_replaced_in_every_part_of_a_request() -> None:
     secret = "long/secret+"
     request = Request({"x": secret}, f"<a>{secret}</a>".encode(), path="/hooks/long%2Fsecret%2B", query=f"k={secret}")
 

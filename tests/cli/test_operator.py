@@ -1,4 +1,4 @@
-"""Quarantine, dead letters, restored tables: what the commands do, what they print, and that a dry run changes nothing."""
+"""Quarantine, dead letters, restored tables: effects and output of the commands; a dry run changes nothing."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.moto
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 UNKNOWN = "www.example.org"
-# No title: nobody can apply it.
+# Without a title, the event cannot be applied.
 BAD: Step = on_the_bus(id="7", url=url("flood"), version="x")
 LOST: Step = on_the_bus(
     site=UNKNOWN, id="8", url=f"https://{UNKNOWN}/a", title="A", published_at="2026-11-20T12:00:00Z"
@@ -49,14 +49,14 @@ LOST: Step = on_the_bus(
 
 @pytest.fixture(scope="class")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """One stack with one article, for the tests that leave it as it was."""
-    with operated([event(1, "1", "flood")], tmp_path_factory.mktemp("shared")) as made:
-        yield made
+    """Yield one stack with one article, for tests that do not change it."""
+    with operated([event(1, "1", "flood")], tmp_path_factory.mktemp("shared")) as stack:
+        yield stack
 
 
 @pytest.fixture
 def stack(shared: Stack) -> Iterator[Stack]:
-    """The same, a minute on; whatever a test has left is taken away."""
+    """Yield the shared stack a minute later, and delete the events and messages of the test."""
     later(shared, 1)
     yield shared
     quarantine.delete(quarantine.find_events())
@@ -70,12 +70,12 @@ def stack(shared: Stack) -> Iterator[Stack]:
 def test_quarantine_lists_events_with_and_without_a_site_and_drops_the_chosen_ones(tmp_path: Path) -> None:
     with operated([BAD, LOST], tmp_path):
         kept = quarantine.find_events()
-        kept.sort(key=lambda one: one.site, reverse=True)
-        assert [one.site for one in kept] == [HOST, "unknown"]
+        kept.sort(key=lambda item: item.site, reverse=True)
+        assert [item.site for item in kept] == [HOST, "unknown"]
         assert "title" in kept[0].reason
-        assert [one.id for one in quarantine.find_events(reason="UNKNOWN SITE")] == [kept[1].id]
-        assert [one.id for one in quarantine.find_events(HOST)] == [kept[0].id]
-        assert [one.id for one in quarantine.find_events(ids=[kept[1].id[:12]])] == [kept[1].id]
+        assert [item.id for item in quarantine.find_events(reason="UNKNOWN SITE")] == [kept[1].id]
+        assert [item.id for item in quarantine.find_events(HOST)] == [kept[0].id]
+        assert [item.id for item in quarantine.find_events(ids=[kept[1].id[:12]])] == [kept[1].id]
         with pytest.raises(
             ValueError, match=r"^no id in quarantine begins with 'zzz': `stoppress quarantine list` has the"
         ):
@@ -87,18 +87,18 @@ def test_quarantine_lists_events_with_and_without_a_site_and_drops_the_chosen_on
         assert quarantine.find_events() == [kept[1]]
 
 
-def test_what_was_of_an_unknown_site_is_applied_once_the_site_is_there(tmp_path: Path) -> None:
+def test_a_quarantined_event_of_an_unknown_site_is_applied_when_the_site_exists(tmp_path: Path) -> None:
     with operated([LOST], tmp_path) as stack:
-        [(one, why)] = quarantine.send_again(quarantine.find_events(), dry_run=False)
+        [(item, why)] = quarantine.send_again(quarantine.find_events(), dry_run=False)
         assert "it would come back: unknown site" in why
         assert on_queue(stack, "ArticlesQueue") == []
 
         stack.put_site(UNKNOWN, json.dumps({**SITE, "host": UNKNOWN}))
         later(stack, 1)
         before = everything(stack)
-        assert quarantine.send_again(quarantine.find_events(), dry_run=True) == [(one, "")]
+        assert quarantine.send_again(quarantine.find_events(), dry_run=True) == [(item, "")]
         assert everything(stack) == before
-        assert quarantine.send_again(quarantine.find_events(), dry_run=False) == [(one, "")]
+        assert quarantine.send_again(quarantine.find_events(), dry_run=False) == [(item, "")]
         assert quarantine.find_events() == []
         stack.rest()
         assert f"https://{UNKNOWN}/a".encode() in objects(stack)[f"{UNKNOWN}/sitemap-news.xml"]
@@ -127,7 +127,7 @@ FAILURES = {
 
 
 class TestOneStack:
-    def test_an_item_stays_in_quarantine_where_its_event_could_not_be_sent(
+    def test_an_item_stays_in_quarantine_if_its_event_could_not_be_sent(
         self, stack: Stack, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def refused(*_: Any, **__: Any) -> None:
@@ -138,7 +138,7 @@ class TestOneStack:
         monkeypatch.setattr(aws_queues, "send", refused)
         with pytest.raises(SendError):
             quarantine.send_again(quarantine.find_events(), dry_run=False)
-        assert [one.id for one in quarantine.find_events()] == ["m1"]
+        assert [item.id for item in quarantine.find_events()] == ["m1"]
 
     def test_an_event_that_is_too_long_to_keep_is_not_sent_again_in_part(self, stack: Stack) -> None:
         detail = {"site": HOST, "id": "7", "text": "x" * QUARANTINED_CHARACTERS_MAX}
@@ -179,7 +179,7 @@ class TestOneStack:
         assert len(on_queue(stack, "ArticlesDeadLetters")) == 1
 
     @pytest.mark.parametrize("kind", FAILURES)
-    def test_each_kind_of_failure_is_shown_and_what_it_left_undone_is_done(self, kind: str, stack: Stack) -> None:
+    def test_each_kind_of_failure_is_shown_and_its_work_is_done_again(self, kind: str, stack: Stack) -> None:
         body, (what, goes) = FAILURES[kind]
         local_queues.send(arn(stack, "Failures"), json.dumps(body))
         [dead] = redrive.send_back("failures", dry_run=False)
@@ -265,7 +265,7 @@ def typing(stack: Stack) -> Iterator[Run]:
 
 @pytest.fixture(scope="module")
 def broken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    """A stack with an article, an item in quarantine, and three sites whose only version cannot be read."""
+    """Yield a stack with an article, an item in quarantine, and three sites whose only version cannot be read."""
     with operated([event(1, "1", "flood"), BAD], tmp_path_factory.mktemp("broken")) as stack, typing(stack) as run:
         for host, text in UNREADABLE.items():
             stack.put_site(host, text)
@@ -340,7 +340,7 @@ def test_a_command_over_one_site_is_about_that_site_alone(broken: Run) -> None:
     assert "empty.example.com" not in done.stderr
 
 
-def test_a_missing_table_is_reported_in_words(broken: Run) -> None:
+def test_a_missing_table_is_reported_in_plain_text(broken: Run) -> None:
     done = broken("restore", "foo")
     assert done.exit_code == 2
     assert done.stderr.startswith(

@@ -1,4 +1,4 @@
-"""ReadersPolicy and OperatorsPolicy, the outputs of the template: which commands they are enough for, on a local stack."""
+"""ReadersPolicy and OperatorsPolicy, the outputs of the template: the commands that they allow, on a local stack."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -63,7 +63,7 @@ WRITING = {
     "quarantine drop": (["--all", "--yes"], 0),
     "secrets put": ([NEW, "cms"], 0),
     "secrets rotate": ([NEW, "cms"], 0),
-    "send": ([HOST, "cms", "--api", "http://127.0.0.1:9"], 2),  # nobody answers there; AWS is asked before
+    "send": ([HOST, "cms", "--api", "http://127.0.0.1:9"], 2),  # AWS is called first, and the port refuses connections
     "forget": ([url("flood"), "--yes"], 0),
     "sites remove": ([NEW, "--delete-files", "--yes"], 0),
     "restore": (["stoppress-Restored", "--yes"], 0),
@@ -71,7 +71,7 @@ WRITING = {
 
 
 def document(stack: Stack, output: str) -> str:
-    """A policy document as the stack's output has it."""
+    """Return a policy document from the stack's outputs."""
     text = parse_yaml(TEMPLATE.read_text())["Outputs"][output]["Value"]["Fn::Sub"]
     names = {
         "AWS::Partition": "aws", "AWS::Region": REGION, "AWS::AccountId": ACCOUNT, "AWS::StackName": stack.name,
@@ -83,7 +83,7 @@ def document(stack: Stack, output: str) -> str:
 
 
 class Person:
-    """Types commands with the rights of some policies, and with no others."""
+    """Types commands with the permissions of some policies only."""
 
     def __init__(self, stack: Stack, folder: Path, policies: list[Statement]) -> None:
         self.stack, self.folder, self.policies = stack, folder, policies
@@ -92,17 +92,17 @@ class Person:
 
     def __call__(self, words: str, arguments: list[str]) -> Any:
         files = {name: str(self.folder / name) for name in ("site.json", "old.xml")}
-        known = {**files, "ID": quarantined(self.stack)}
+        values = {**files, "ID": quarantined_id(self.stack)}
         self.is_acting = True
         try:
             return CliRunner().invoke(
-                app, [*words.split(), *(known.get(each, each) for each in arguments), "--stack", self.stack.name]
+                app, [*words.split(), *(values.get(word, word) for word in arguments), "--stack", self.stack.name]
             )
         finally:
             self.is_acting = False
 
     def check(self, service: str, operation: str, params: Mapping[str, Any]) -> None:
-        """Raises ClientError where no policy allows the call."""
+        """Raise ClientError if no policy allows the call."""
         if not self.is_acting:
             return
         for ask in self.stack.wire.guard.asks(service, operation, dict(params)):
@@ -111,19 +111,19 @@ class Person:
                 raise denied(service, operation, f"not authorized to perform: {ask}")
 
     def sleep(self, _: float) -> None:
-        """A minute goes by for the functions, which have rights of their own."""
+        """Let a minute pass for the functions, which have their own permissions."""
         self.is_acting = False
         later(self.stack, 1)
         self.is_acting = True
 
 
-def quarantined(stack: Stack) -> str:
+def quarantined_id(stack: Stack) -> str:
     return next((item.id for item in quarantine.find_events()), "none")
 
 
 @contextmanager
 def acting(folder: Path, patch: pytest.MonkeyPatch, *outputs: str) -> Iterator[Person]:
-    """Somebody with these policies, on a stack with a site, an article, and two events in quarantine."""
+    """Yield a person with these policies, on a stack with a site, an article, and two quarantined events."""
     pretend_deployed(patch)
     patch.setenv("PAGES_URL", "https://pages.example.com/sites")
     site = {**SITE, "host": NEW, "sources": {"cms": {"secret": "newsroom"}, "bus": {}}}
@@ -132,7 +132,7 @@ def acting(folder: Path, patch: pytest.MonkeyPatch, *outputs: str) -> Iterator[P
     patch.chdir(folder)
     with operated([event(1, "1", "flood"), BAD, EARLY], folder, versioned=True) as stack:
         later(stack, 2)
-        policies = [each for name in outputs for each in statements(json.loads(document(stack, name)))]
+        policies = [statement for name in outputs for statement in statements(json.loads(document(stack, name)))]
         person = Person(stack, folder, policies)
         call = BaseClient._make_api_call  # type: ignore[attr-defined]
 
@@ -151,10 +151,10 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Person]:
         yield person
 
 
-def test_every_command_on_a_stack_is_tried_by_its_effect() -> None:
+def test_every_command_on_a_stack_is_tested() -> None:
     root: Any = typer.main.get_command(app)
     by_words = {words: command_of(root, words) for words in commands(root)}
-    effects = {words: each.effect for words, each in by_words.items() if "--stack" in getattr(each, "example", "")}
+    effects = {words: case.effect for words, case in by_words.items() if "--stack" in getattr(case, "example", "")}
 
     assert effects == dict.fromkeys(READING, READS) | dict.fromkeys(WRITING, WRITES)
 
@@ -204,4 +204,4 @@ def test_a_policy_reaches_this_stack_alone_and_no_function(output: str, reader: 
         for action in ("GetItem", "PutItem", "Scan", "SendMessage", "GetQueueAttributes"):
             assert not allowed(Ask(f"{service}:{action}", arn_of(service, rest)), policy)
     functions = resources.of_type(reader.stack.resources.values(), "AWS::Lambda::Function")
-    assert not any(allowed(Ask("lambda:InvokeFunction", each.arn), policy) for each in functions)
+    assert not any(allowed(Ask("lambda:InvokeFunction", function.arn), policy) for function in functions)

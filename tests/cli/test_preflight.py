@@ -1,4 +1,4 @@
-"""`stoppress preflight` against accounts in which something stands in the way of the first deployment."""
+"""`stoppress preflight` against accounts with obstacles to the first deployment."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +18,7 @@ Answers = dict[str, Callable[[dict[str, Any]], dict[str, Any]]]
 
 
 def absent(code: str, text: str = "") -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """Refuses the call, as AWS does for what does not exist."""
+    """Return a call that fails as for a resource that does not exist."""
 
     def refuse(_: dict[str, Any]) -> dict[str, Any]:
         raise ClientError({"Error": {"Code": code, "Message": text}}, "Call")
@@ -26,7 +26,7 @@ def absent(code: str, text: str = "") -> Callable[[dict[str, Any]], dict[str, An
     return refuse
 
 
-# moto does not know the settings of Lambda's account.
+# moto has no account settings of Lambda.
 EMPTY: Answers = {
     "GetCallerIdentity": lambda _: {"Account": "123456789012", "Arn": "arn:aws:iam::123456789012:user/me"},
     "GetAccountSettings": lambda _: {"AccountLimit": {"UnreservedConcurrentExecutions": 1000}},
@@ -39,12 +39,12 @@ EMPTY: Answers = {
 
 @pytest.fixture
 def flight(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
-    """Runs the command against an account that answers so."""
+    """Run the command against an account with these answers."""
     clients.forget()
 
     def run(*options: str, **answers: Callable[[dict[str, Any]], dict[str, Any]]) -> Result:
         account = EMPTY | answers
-        monkeypatch.setattr(BaseClient, "_make_api_call", lambda _, operation, asked: account[operation](asked))
+        monkeypatch.setattr(BaseClient, "_make_api_call", lambda _, operation, params: account[operation](params))
         done = CliRunner().invoke(app, ["preflight", "--stack", "news", *options])
         assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
         return done
@@ -120,7 +120,7 @@ def test_the_names_of_a_stack_that_exists_are_not_its_faults(flight: Callable[..
     assert len(faults(done)) == 1
 
 
-def test_what_may_not_be_asked_is_unknown_and_the_rest_is_checked(flight: Callable[..., Result]) -> None:
+def test_a_check_without_permission_is_unknown_and_the_rest_is_checked(flight: Callable[..., Result]) -> None:
     done = flight(GetAccountSettings=absent("AccessDeniedException", "No."))
 
     assert done.exit_code == 2
@@ -131,7 +131,7 @@ def test_what_may_not_be_asked_is_unknown_and_the_rest_is_checked(flight: Callab
     assert both.exit_code == 1, "a fault outweighs what is unknown"
 
 
-def test_without_credentials_nothing_else_is_asked(flight: Callable[..., Result]) -> None:
+def test_without_credentials_nothing_else_is_checked(flight: Callable[..., Result]) -> None:
     done = flight(GetCallerIdentity=absent("ExpiredToken"))
 
     assert done.exit_code == 2

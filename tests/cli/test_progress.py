@@ -1,4 +1,4 @@
-"""What long and endless commands print: a bar only on a terminal, and a line of JSON for each answer."""
+"""The output of long and endless commands: a bar only on a terminal, and a line of JSON for each answer."""
 
 from io import StringIO
 

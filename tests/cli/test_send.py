@@ -1,4 +1,4 @@
-"""`stoppress send`: the stages of a test article, what is printed when one is not reached, and the printed programs."""
+"""`stoppress send`: the stages of a test article, the output for an unreached stage, and the printed programs."""
 
 import base64
 import json
@@ -63,7 +63,7 @@ class Served:
         return result.exit_code, result.stdout, result.stderr
 
     def lists(self, page: str) -> bool:
-        """Whether a news sitemap or a shard of the page's site lists it."""
+        """Return True if a news sitemap or a shard of the page's site lists it."""
         host = page.split("/")[2]
         names = ("sitemap-news.xml", f"sitemap-{datetime.now(UTC):%Y-%m}.xml")
         return any(page in _get(f"{self.url}{host}/{name}") for name in names)
@@ -71,7 +71,7 @@ class Served:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A stack with the sites, served by a process of its own."""
+    """Serve a stack with the sites from its own process."""
     folder = tmp_path_factory.mktemp("up")
     secrets = [{"secret": {"name": f"webhooks/{site['host']}/cms", "value": f"{SECRET} {OTHER}"}} for site in SITES]
     steps: list[dict[str, Any]] = [*secrets, *({"site": site} for site in SITES)]
@@ -83,23 +83,23 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @contextmanager
 def answering(*statuses: int, kinds: list[str] | None = None) -> Iterator[str]:
-    """The URL of a server that gives these answers in turn, then 200 to every request, and does nothing.
+    """Yield the URL of a server that returns these statuses in turn and then 200.
 
     The status 0 closes the connection without an answer. `kinds` gets the type of each event.
     """
-    left = list(statuses)
+    remaining = list(statuses)
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
             if kinds is not None:
                 kinds.append(json.loads(body)["type"])
-            if status := left.pop(0) if left else 200:
+            if status := remaining.pop(0) if remaining else 200:
                 self.send_response(status)
                 self.end_headers()
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Prints nothing."""
+            """Print nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
@@ -113,7 +113,7 @@ def answering(*statuses: int, kinds: list[str] | None = None) -> Iterator[str]:
 
 
 def stages(out: str) -> list[str]:
-    """The names of the stages that are printed with their milliseconds."""
+    """Return the names of the stages that are printed with their milliseconds."""
     return re.findall(r"^ *[\d,]+ ms  (.*)$", out, re.MULTILINE)
 
 
@@ -151,7 +151,7 @@ def test_a_source_with_a_token_can_be_tested_and_a_rule_keeps_a_file_out(served:
     assert any(re.fullmatch(r"listed in sitemap-\d{4}-\d\d\.xml", stage) for stage in reached)
 
 
-def test_a_stage_that_is_not_reached_is_named_with_its_reason_and_the_next_command(served: Served) -> None:
+def test_a_stage_that_is_not_reached_is_reported_with_reason_and_next_command(served: Served) -> None:
     code, out, err = served.send(SHUT)
 
     assert (code, err) == (1, "")
@@ -162,7 +162,7 @@ def test_a_stage_that_is_not_reached_is_named_with_its_reason_and_the_next_comma
     assert "answered 200 to article.deleted" in stages(out)  # it is removed all the same
 
 
-def test_an_article_is_posted_again_and_missed_after_the_time_that_is_given(
+def test_an_article_is_retried_and_reported_missing_after_the_given_time(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("stoppress_cli.commands.send._POSTS_EVERY_S", 0.2)
@@ -178,7 +178,7 @@ def test_an_article_is_posted_again_and_missed_after_the_time_that_is_given(
     [([0], 2, False), ([503], 1, False), ([200, 0], 2, True), ([200, 401], 1, True)],
     ids=str,
 )
-def test_an_article_that_may_be_taken_is_removed_or_named_with_the_command(
+def test_an_article_that_may_be_listed_is_removed_or_reported_with_the_command(
     answers: list[int], code: int, is_named: bool, served: Served
 ) -> None:
     kinds: list[str] = []
@@ -190,7 +190,7 @@ def test_an_article_that_may_be_taken_is_removed_or_named_with_the_command(
     assert (f"`stoppress forget {url} --local {served.url}`" in err) is is_named
 
 
-def test_a_webhook_that_refuses_is_quoted(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refusal_of_the_webhook_is_quoted(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stoppress.aws.secrets.load", lambda _: [OTHER.lower()])
 
     code, out, _ = served.send(HOST)
@@ -215,7 +215,7 @@ def test_a_webhook_that_refuses_is_quoted(served: Served, monkeypatch: pytest.Mo
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_what_cannot_be_tested_is_named(arguments: list[str], words: str, served: Served) -> None:
+def test_a_source_that_cannot_be_tested_is_reported(arguments: list[str], words: str, served: Served) -> None:
     code, _, err = served.send(*arguments)
 
     assert code == 2
@@ -227,7 +227,7 @@ PROGRAMS = {"curl": "sh", "node": "node", "php": "php", "python": "python3"}
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_a_printed_program_posts_what_the_webhook_takes(program: str, served: Served, tmp_path: Path) -> None:
+def test_a_printed_program_posts_a_valid_event(program: str, served: Served, tmp_path: Path) -> None:
     needed = [PROGRAMS[program], *(["curl", "openssl"] if program == "curl" else [])]
     if missing := [name for name in needed if shutil.which(name) is None]:
         pytest.skip(f"{', '.join(missing)} is not installed, so the program for {program} was not run")

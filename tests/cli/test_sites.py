@@ -1,4 +1,4 @@
-"""`stoppress sites` and `stoppress secrets` on a stack: what they show, ask, change and refuse."""
+"""`stoppress sites` and `stoppress secrets` on a stack: output, questions, changes and refusals."""
 
 import json
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ Document = dict[str, Any]
 
 
 class Operator:
-    """Types commands against a deployed stack, with files in a folder of their own."""
+    """Types commands against a deployed stack, with files in a folder."""
 
     def __init__(self, stack: Stack, folder: Path) -> None:
         self.stack, self.folder = stack, folder
@@ -87,7 +87,7 @@ def test_the_list_has_each_site_with_its_state(run: Operator) -> None:
     assert [row["state"] for row in json.loads(run("sites", "list", "--json").stdout)][1] == "applied"
 
 
-def test_a_version_that_cannot_be_read_is_shown_as_it_is(run: Operator) -> None:
+def test_an_unreadable_version_is_shown_unchanged(run: Operator) -> None:
     text = '{"host": "www.example.com", "publicatoin": "A"}'
     run.stack.put_site(HOST, text)
     shown = run("sites", "show", HOST)
@@ -100,7 +100,7 @@ def test_a_version_that_cannot_be_read_is_shown_as_it_is(run: Operator) -> None:
     assert (refused.exit_code, "publicatoin: is not known here" in refused.stderr) == (2, True)
 
 
-def test_the_history_has_who_wrote_which_version(run: Operator) -> None:
+def test_the_history_shows_the_author_of_each_version(run: Operator) -> None:
     run.put({**SITE, "language": "fr"})
     run("sites", "remove", HOST, "--yes")
     rows = json.loads(run("sites", "history", HOST, "--json").stdout)
@@ -122,7 +122,7 @@ REFUSED: dict[tuple[str, ...], str] = {
 }
 
 
-def test_a_command_on_no_site_or_version_is_refused_and_changes_nothing(run: Operator) -> None:
+def test_an_unknown_site_or_version_is_refused_and_nothing_changes(run: Operator) -> None:
     before = everything(run.stack)
     for words, reason in REFUSED.items():
         done = run("sites", *words)
@@ -133,7 +133,7 @@ def test_a_command_on_no_site_or_version_is_refused_and_changes_nothing(run: Ope
 # ── check ──
 
 
-def test_check_lists_all_errors_with_their_place(tmp_path: Path) -> None:
+def test_check_lists_all_errors_with_their_keys(tmp_path: Path) -> None:
     path = tmp_path / "site.json"
     path.write_text(json.dumps({"host": HOST, "publicatoin": "A", "feeds": ["a", {"url": "https://a/", "own": 3}]}))
     done = CliRunner().invoke(app, ["sites", "check", str(path)])
@@ -167,7 +167,7 @@ def test_check_with_a_stack_looks_for_the_secrets(run: Operator) -> None:
 # ── put ──
 
 
-def test_put_shows_what_changes_and_changes_nothing_unless_confirmed(run: Operator) -> None:
+def test_put_shows_the_changes_and_writes_only_if_confirmed(run: Operator) -> None:
     before = everything(run.stack)
     rules = [{"exclude": "news", "section": "sport"}]
     document = {**SITE, "rules": rules, "outputs": {"gzip": True}, "timezone": "Europe/Paris"}
@@ -198,7 +198,7 @@ def test_put_shows_what_changes_and_changes_nothing_unless_confirmed(run: Operat
     assert (again.exit_code, again.stdout) == (0, f"{HOST} has this configuration already, version 2\n")
 
 
-def test_a_document_from_a_pipe_leaves_no_answer_to_the_question(run: Operator) -> None:
+def test_a_piped_document_requires_the_yes_option(run: Operator) -> None:
     document = json.dumps({**SITE, "publication": "Another"})
     done = run("sites", "put", "-", typed=document)
     assert done.exit_code == 2
@@ -220,14 +220,14 @@ def test_a_document_with_errors_is_not_put(run: Operator) -> None:
 
 
 @pytest.mark.parametrize("words", [["put"], ["rollback"], ["remove"]], ids=str)
-def test_what_somebody_else_changed_meanwhile_is_not_overwritten(
+def test_a_concurrent_change_is_not_overwritten(
     run: Operator, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
-    theirs = {**SITE, "language": "de"}
+    concurrent = {**SITE, "language": "de"}
     run.put({**SITE, "language": "es"})
 
     def answered(*_: object, **__: object) -> bool:
-        run.stack.put_site(HOST, json.dumps(theirs))
+        run.stack.put_site(HOST, json.dumps(concurrent))
         return True
 
     monkeypatch.setattr("typer.confirm", answered)
@@ -235,7 +235,7 @@ def test_what_somebody_else_changed_meanwhile_is_not_overwritten(
     assert done.exit_code == 2
     assert "run the command again" in done.stderr
     assert ("the scenario wrote version 3" in done.stderr and "language" in done.stderr) or words == ["remove"]
-    assert run.document() == theirs
+    assert run.document() == concurrent
 
 
 def test_a_rollback_puts_an_earlier_version_again(run: Operator) -> None:
@@ -254,7 +254,7 @@ def test_a_rollback_puts_an_earlier_version_again(run: Operator) -> None:
 # ── remove ──
 
 
-def test_a_printed_command_for_a_local_stack_does_not_reach_aws(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_printed_command_for_a_local_stack_cannot_reach_aws(monkeypatch: pytest.MonkeyPatch) -> None:
     assert write_sites.aws_command() == "aws"
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:8000")
     assert write_sites.aws_command() == "aws --endpoint-url http://127.0.0.1:8000"
@@ -369,9 +369,7 @@ def test_both_secrets_are_valid_until_the_rotation_ends(run: Operator) -> None:
 
 
 @pytest.mark.parametrize("words", [[], ["--finish", "--yes"]], ids=["rotate", "finish"])
-def test_a_rotation_that_meets_another_one_reports_it(
-    run: Operator, monkeypatch: pytest.MonkeyPatch, words: list[str]
-) -> None:
+def test_a_concurrent_rotation_is_reported(run: Operator, monkeypatch: pytest.MonkeyPatch, words: list[str]) -> None:
     name = f"{run.stack.variable('SECRETS_PATH')}/webhooks/{HOST}/newsroom"
     manager = run.stack.client("secretsmanager")
     assert run("secrets", "rotate", HOST, "cms").exit_code == 0

@@ -1,4 +1,4 @@
-"""`stoppress status`: things break in the local stack, and the answer names each problem with the command that helps."""
+"""`stoppress status`: the answer lists each problem of a broken local stack with the command that helps."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -18,22 +18,22 @@ from stoppress.show.story import story_of
 from stoppress_cli.local.template import load
 from tests.support import breakages
 from tests.support.breakages import BREAKAGES, FEED, HOST, Newsroom
-from tests.support.operated import doors
+from tests.support.operated import connected
 from tests.support.playing import TEMPLATE
 
 ON_STACK = "--stack news"
 
 
 def answer(newsroom: Newsroom, host: str | None = None) -> StackStatus:
-    """The status of a local newsroom, with the commands of a deployed stack."""
+    """Return the status of a local newsroom, with the commands of a deployed stack."""
     now = newsroom.stack.clock.now()
-    with doors(newsroom.stack):
+    with connected(newsroom.stack):
         return stack_status(read_site.read_stack(host, now, None), now, Access("news"))
 
 
 @dataclass(frozen=True)
 class Case:
-    """A breakage by its name, the problem that is named some minutes later, and its command."""
+    """A breakage by its name, the problem that is reported some minutes later, and its command."""
 
     breakage: str
     what: str
@@ -86,8 +86,8 @@ CASES = [
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.breakage)
-def test_what_breaks_is_named_with_the_command_that_helps(case: Case, tmp_path: Path) -> None:
-    [breakage] = [each for each in BREAKAGES if each.name == case.breakage]
+def test_each_breakage_is_reported_with_the_command_that_helps(case: Case, tmp_path: Path) -> None:
+    [breakage] = [candidate for candidate in BREAKAGES if candidate.name == case.breakage]
     breakage = replace(breakage, site={**breakage.site, **case.site}, step_s=60)
     with breakages.newsroom(breakage, tmp_path) as newsroom:
         assert answer(newsroom).verdict == "healthy"
@@ -101,7 +101,7 @@ def test_what_breaks_is_named_with_the_command_that_helps(case: Case, tmp_path: 
     assert [problem.mend[: len(case.mend)] for problem in named] == [case.mend], broken.problems
 
 
-def test_files_that_are_not_in_the_bucket_are_named(tmp_path: Path) -> None:
+def test_missing_files_are_reported(tmp_path: Path) -> None:
     with breakages.newsroom(BREAKAGES[0], tmp_path) as newsroom:
         for file in ("sitemap-news.xml", "sitemap.xml"):
             newsroom.stack.client("s3").delete_object(
@@ -115,15 +115,15 @@ def test_files_that_are_not_in_the_bucket_are_named(tmp_path: Path) -> None:
     ]
 
 
-def signed_wrongly(minutes_ago: int) -> dict[str, Any]:
-    """Headers with a signature that matches nothing, and a timestamp that is some minutes old."""
+def wrong_headers(minutes_ago: int) -> dict[str, Any]:
+    """Return headers with a wrong signature and a timestamp that is some minutes old."""
     return {"sign": False, "headers": {"webhook-id": "a", "webhook-signature": "v1,AAAA", "age_min": minutes_ago}}
 
 
 # By what a source sends: how often, how it is posted, what status and explain report, and the command that helps.
 SENT: dict[str, tuple[int, dict[str, Any], str, str]] = {
-    "wrong signatures": (1, signed_wrongly(0), "at least 1 delivery from cms had a wrong signature today, the last at", f"secrets rotate {HOST} cms"),
-    "stale timestamps": (1, signed_wrongly(60), "today, the last at 2026-11-20 08:08:00 +00:00 (webhook-timestamp is 3600 s away from now", f"secrets rotate {HOST} cms"),
+    "wrong signatures": (1, wrong_headers(0), "at least 1 delivery from cms had a wrong signature today, the last at", f"secrets rotate {HOST} cms"),
+    "stale timestamps": (1, wrong_headers(60), "today, the last at 2026-11-20 08:08:00 +00:00 (webhook-timestamp is 3600 s away from now", f"secrets rotate {HOST} cms"),
     "refused articles": (3, {"body": {"type": "article.published", "data": {"title": "Flood"}}}, "at least 3 deliveries from cms failed with 400 today", "sam logs "),
     "a refused article": (1, {"body": {"type": "article.published", "data": {"title": "Flood"}}}, "", ""),
 }  # fmt: skip
@@ -142,11 +142,11 @@ def test_status_and_explain_blame_a_source_whose_deliveries_fail(sent: str, tmp_
             newsroom.do(step)
         newsroom.stack.rest()
         status_of_stack = answer(newsroom)
-        with doors(newsroom.stack):
+        with connected(newsroom.stack):
             story = story_of(f"https://{HOST}/never-sent", None, newsroom.stack.clock.now())
 
-    found = [problem for problem in status_of_stack.problems if what in problem.what]
-    assert [mend in problem.mend for problem in found] == ([True] if what else [])
+    problems = [problem for problem in status_of_stack.problems if what in problem.what]
+    assert [mend in problem.mend for problem in problems] == ([True] if what else [])
     assert what in "; ".join(reason.text for reason in story.news.reasons)
 
 
@@ -164,21 +164,21 @@ def test_the_answer_has_the_window_and_the_files(tmp_path: Path) -> None:
         ("cms", 1, 0),
         ("bus", 0, 0),
     ]
-    assert site["window"]["stories"] == breakages.WELL
+    assert site["window"]["stories"] == breakages.HEALTHY_MINUTES
     assert site["window"]["next_to_leave"] == f"https://{HOST}/story-1"
     assert {file["name"]: file["entries"] for file in site["files"]} == {
-        "sitemap-news.xml": breakages.WELL,
-        "sitemap-2026-11.xml": breakages.WELL,
+        "sitemap-news.xml": breakages.HEALTHY_MINUTES,
+        "sitemap-2026-11.xml": breakages.HEALTHY_MINUTES,
     }
 
 
-def test_what_may_not_be_read_is_unknown_and_no_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_without_permission_are_unknown_and_no_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def denied(*_: Any) -> Any:
         raise ClientError({"Error": {"Code": "AccessDenied", "Message": "No."}}, "DescribeAlarms")
 
     monkeypatch.setattr(metrics, "firing_alarms", denied)
     monkeypatch.setattr(bucket, "listed", denied)
-    with breakages.newsroom(BREAKAGES[0], tmp_path) as newsroom, doors(newsroom.stack):
+    with breakages.newsroom(BREAKAGES[0], tmp_path) as newsroom, connected(newsroom.stack):
         now = newsroom.stack.clock.now()
         status = stack_status(read_site.read_stack(None, now, "news"), now, Access("news"))
 
@@ -186,8 +186,8 @@ def test_what_may_not_be_read_is_unknown_and_no_problem(tmp_path: Path, monkeypa
     assert [unknown.what for unknown in status.unknown] == ["files in the bucket", "alarms"]
 
 
-def test_an_alarm_that_fires_has_the_name_of_the_template(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with breakages.newsroom(BREAKAGES[0], tmp_path) as newsroom, doors(newsroom.stack):
+def test_a_firing_alarm_is_shown_by_its_name_in_the_template(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with breakages.newsroom(BREAKAGES[0], tmp_path) as newsroom, connected(newsroom.stack):
         now = newsroom.stack.clock.now()
         local = now.astimezone(ZoneInfo("America/New_York"))  # botocore reads a number in the machine's zone
         alarm = {"AlarmName": "news-FilesLateAlarm-1A2B3C", "StateUpdatedTimestamp": local, "AlarmDescription": "Late."}
@@ -202,7 +202,7 @@ def test_an_alarm_that_fires_has_the_name_of_the_template(tmp_path: Path, monkey
 
 
 def test_a_full_quarantine_is_counted_up_to_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with breakages.newsroom(BREAKAGES[0], tmp_path) as newsroom, doors(newsroom.stack):
+    with breakages.newsroom(BREAKAGES[0], tmp_path) as newsroom, connected(newsroom.stack):
         now = newsroom.stack.clock.now()
         for number in range(3):
             item = quarantine_item(HOST, str(number), f"reason {number}", "{}", now + number * breakages.STEP)

@@ -24,8 +24,8 @@ BAD = on_the_bus(id="7", url=url("bad"), version="x")
 
 def rows(deliveries: list[Delivery]) -> list[tuple[str, str, str, str]]:
     return [
-        (one.source, one.signature, one.received.outcome, (one.received.url or "").rpartition("/")[2])
-        for one in deliveries
+        (item.source, item.signature, item.received.outcome, (item.received.url or "").rpartition("/")[2])
+        for item in deliveries
     ]
 
 
@@ -108,7 +108,7 @@ def test_the_command_prints_a_line_for_each_delivery(
         assert "excluded" in second
 
 
-def test_a_tail_outlives_a_stack_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tail_continues_when_the_stack_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[BaseException | None] = [None, typer.Exit(2), None, KeyboardInterrupt()]
 
     def look(_watch: Any) -> None:

@@ -1,4 +1,4 @@
-"""What commands print at 80 and at 120 columns is what tests/fixtures/terminal has; `pytest --terminal` writes the files again.
+"""Commands print the output in tests/fixtures/terminal at 80 and 120 columns; `pytest --terminal` writes the files again.
 
 `pytest --screenshots` writes the pictures of terminals in the documentation again.
 """
@@ -92,7 +92,7 @@ PIPED, COLOURED, WIDTHS = 0, -1, (80, 120)
 
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], str]:
-    """What each command prints at each width, and piped, after the steps."""
+    """Return the output of each command after the steps, at each width and piped."""
     texts: dict[tuple[str, int], str] = {}
 
     def ask(stack: Stack) -> None:
@@ -149,7 +149,7 @@ def test_a_picture_of_a_terminal_shows_what_the_command_prints(
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_only_states_have_a_colour(name: str, printed: dict[tuple[str, int], str]) -> None:
+def test_only_states_are_coloured(name: str, printed: dict[tuple[str, int], str]) -> None:
     text = printed[name, COLOURED]
     coloured = set(re.findall(r"\x1b\[3\dm(.*?)\x1b\[0m", text))
 

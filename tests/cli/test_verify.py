@@ -1,4 +1,4 @@
-"""`stoppress adapters verify`: recorded requests, judged by their signatures."""
+"""`stoppress adapters verify`: the signatures of recorded requests."""
 
 import base64
 import json
@@ -17,7 +17,7 @@ NOW_MS = round(MORNING.timestamp() * 1_000)
 
 
 def vector(kind: str = "ghost", /, **changed: Any) -> dict[str, Any]:
-    """A recorded request as the files have it, right unless something is changed; None takes a key out."""
+    """Return a valid recorded request with some changes; None removes a key."""
     sender = sender_of(kind)
     request = sender.request()
     recorded: dict[str, Any] = {
@@ -38,7 +38,7 @@ def verdict(**recorded: Any) -> bool:
     return not invalid_because(recorded)
 
 
-def printed(tmp_path: Path, text: str) -> tuple[int, str]:
+def run_verify(tmp_path: Path, text: str) -> tuple[int, str]:
     path = tmp_path / "vectors.json"
     path.write_text(text)
     result = CliRunner().invoke(app, ["adapters", "verify", str(path)])
@@ -46,7 +46,7 @@ def printed(tmp_path: Path, text: str) -> tuple[int, str]:
 
 
 @needs_shared
-def test_the_vectors_that_vendors_published_are_judged_as_published() -> None:
+def test_the_vectors_that_vendors_published_have_the_published_verdicts() -> None:
     path = SHARED / "deliveries" / "signature-vectors.json"
     vectors = json.loads(path.read_text())
     assert len(vectors) >= 12
@@ -103,11 +103,11 @@ def test_a_recorded_request_may_be_written_in_several_ways(changed: dict[str, An
     ],
     ids=str,
 )
-def test_what_is_missing_or_cannot_be_read_is_invalid(changed: dict[str, Any]) -> None:
+def test_missing_or_unreadable_parts_are_invalid(changed: dict[str, Any]) -> None:
     assert not verdict(**vector(**changed))
 
 
-def test_query_and_request_may_stand_as_recorded_deliveries_have_them() -> None:
+def test_query_and_request_may_have_the_form_of_recorded_deliveries() -> None:
     recorded = vector("token", path=PATH, query={"token": sender_of("token").secret, "x": "1"})
     assert verdict(**recorded)
     request = {name: recorded.pop(name) for name in ("method", "path", "query", "headers", "body")}
@@ -116,13 +116,13 @@ def test_query_and_request_may_stand_as_recorded_deliveries_have_them() -> None:
 
 
 def test_one_invalid_request_of_several_sets_the_exit_code(tmp_path: Path) -> None:
-    code, out = printed(tmp_path, json.dumps([vector(), vector(id="old", now_ms=NOW_MS + 301_000)]))
+    code, out = run_verify(tmp_path, json.dumps([vector(), vector(id="old", now_ms=NOW_MS + 301_000)]))
     assert (code, [line.split()[:2] for line in out.splitlines()]) == (1, [["valid", "ghost"], ["invalid", "old"]])
 
 
 @pytest.mark.parametrize("document", ["", "{", "7", "[]", '["vector"]', "[" * 100_000])
 def test_a_file_that_cannot_be_read_is_reported(tmp_path: Path, document: str) -> None:
-    assert printed(tmp_path, document) == (2, "")
+    assert run_verify(tmp_path, document) == (2, "")
     result = CliRunner().invoke(app, ["adapters", "verify", str(tmp_path / "absent.json")])
     assert result.exit_code == 2
     assert "absent.json" in result.stderr

@@ -1,4 +1,4 @@
-"""The boundary of the stack's roles, which the role that deploys cannot leave: room for what they allow, and for nothing else."""
+"""The boundary of the stack's roles, which the deploying role cannot leave: it allows the roles' permissions and nothing else."""
 
 from functools import cache
 
@@ -7,7 +7,7 @@ import pytest
 from stoppress_cli.local import permissions, resources, template
 from stoppress_cli.local.permissions import Ask, Statement
 from stoppress_cli.local.template import WITH_ALL
-from tests.deployment.test_deploy_role import BOUNDARY, DEPLOYED, DOCUMENT, FOREIGN_ROLE, arn, written_out
+from tests.deployment.test_deploy_role import BOUNDARY, DEPLOYED, DOCUMENT, FOREIGN_ROLE, arn, resolve_subs
 from tests.docs.pages import ROOT
 
 pytestmark = pytest.mark.deployed
@@ -19,27 +19,27 @@ EVERYTHING = {**WITH_ALL, "ReaderDistributionArns": arn("cloudfront", "distribut
 @cache
 def boundary(stack: str) -> tuple[Statement, ...]:
     policy = DOCUMENT["Resources"]["Boundary"]["Properties"]["PolicyDocument"]
-    return tuple(permissions.statements(written_out(policy, stack)))
+    return tuple(permissions.statements(resolve_subs(policy, stack)))
 
 
-def test_every_role_of_the_stack_takes_the_boundary_that_it_is_given() -> None:
+def test_every_role_of_the_stack_has_the_given_boundary() -> None:
     stack = resources.resolve(
         template.load(ROOT / "template.yaml", {"PermissionsBoundaryArn": BOUNDARY, **EVERYTHING}), DEPLOYED
     )
-    roles = {each.logical: each.properties for each in stack if each.type == "AWS::IAM::Role"}
+    roles = {role.logical: role.properties for role in stack if role.type == "AWS::IAM::Role"}
 
-    assert len(roles) == 15  # one for each function, one that SAM makes for each schedule
+    assert len(roles) == 15  # one for each function, one that SAM creates for each schedule
     assert {properties.get("PermissionsBoundary") for properties in roles.values()} == {BOUNDARY}
 
 
-def test_without_a_boundary_no_role_has_one() -> None:
+def test_without_the_parameter_no_role_has_a_boundary() -> None:
     stack = resources.resolve(template.load(ROOT / "template.yaml"), DEPLOYED)
 
-    assert not [each.logical for each in stack if "PermissionsBoundary" in each.properties]
+    assert not [resource.logical for resource in stack if "PermissionsBoundary" in resource.properties]
 
 
 def grants() -> list[tuple[str, Ask]]:
-    """Each action that a role of the stack is allowed, on each of its resources."""
+    """Return each action that a role of the stack is allowed, on each of its resources."""
     stack = resources.resolve(template.load(ROOT / "template.yaml", EVERYTHING), DEPLOYED)
     return [
         (role.logical, Ask(action, resource))
@@ -53,7 +53,7 @@ def grants() -> list[tuple[str, Ask]]:
     ]
 
 
-def test_the_boundary_leaves_room_for_what_the_roles_of_the_stack_allow() -> None:
+def test_the_boundary_allows_what_the_roles_of_the_stack_allow() -> None:
     granted = grants()
 
     assert len({role for role, _ in granted}) == 15
@@ -79,5 +79,5 @@ def test_the_boundary_allows_no_action_that_no_role_of_the_stack_has() -> None:
     ],
     ids=str,
 )
-def test_a_role_with_every_permission_still_does_not_leave_the_boundary(ask: Ask) -> None:
+def test_a_role_with_every_permission_stays_within_the_boundary(ask: Ask) -> None:
     assert not permissions.allowed(ask, boundary(DEPLOYED))

@@ -1,4 +1,4 @@
-"""The roles that a workflow deploys with, and their boundary: enough for CloudFormation, and no way to anything else."""
+"""The roles with which a workflow deploys, and their boundary: sufficient for CloudFormation, and nothing else."""
 
 import json
 import re
@@ -23,13 +23,13 @@ REGION = "eu-west-1"
 STACK = template.load(ROOT / "template.yaml")
 DOCUMENT = parse_yaml(text_of(".github/deploy-role.yaml"))
 
-# What the stack does not need of what CloudFormation asks for, and what it calls the resources of each type.
+# Permissions of CloudFormation that the stack does not need, and the resources of each type.
 TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 NOT_NEEDED: dict[str, str] = TABLES["not_needed"]
 REACHED: dict[str, list[str]] = TABLES["reached"]
 
 ACCOUNT = "123456789012"
-DEPLOYED = "news"  # the stack's name where the role's reach is judged
+DEPLOYED = "news"  # the stack's name in these tests
 
 
 def arn(service: str, rest: str, region: str = REGION) -> str:
@@ -38,11 +38,11 @@ def arn(service: str, rest: str, region: str = REGION) -> str:
 
 BOUNDARY = arn("iam", f"policy/{DEPLOYED}-boundary-production", "")
 ROLE_OF_A_FUNCTION = arn("iam", f"role/{DEPLOYED}-PollFeedsRole-AbCdEf123456", "")
-WHAT_SAM_BUILT = "arn:aws:s3:::aws-sam-cli-managed-default-samclisourcebucket-abcdef/news/0123abcd"
-# Where the Service Authorization Reference has no resource for an action; a call that lists is asked on everything as well.
+SAM_ARTIFACT = "arn:aws:s3:::aws-sam-cli-managed-default-samclisourcebucket-abcdef/news/0123abcd"
+# Actions without a resource in the Service Authorization Reference; calls that list are also on every resource.
 NO_RESOURCE = {
     "cloudwatch:DescribeAlarms",
-    *(f"lambda:{step}EventSourceMapping" for step in ("Create", "Update", "Delete")),  # held by lambda:FunctionArn
+    *(f"lambda:{step}EventSourceMapping" for step in ("Create", "Update", "Delete")),  # limited by lambda:FunctionArn
     *(f"logs:{action}" for action in ("CreateLogDelivery", "PutResourcePolicy", "DescribeIndexPolicies")),
     *(f"logs:{action}" for action in ("DescribeLogGroups", "DescribeResourcePolicies")),
     "secretsmanager:GetRandomPassword",
@@ -63,8 +63,8 @@ CONTEXT: dict[str, list[dict[str, tuple[str, ...]]]] = {
 }
 
 
-def written_out(value: Any, stack: str) -> Any:
-    """A part of the role's template, its Fn::Sub resolved."""
+def resolve_subs(value: Any, stack: str) -> Any:
+    """Return a part of the role's template with Fn::Sub resolved."""
     names = {"AWS::Partition": "aws", "AWS::Region": REGION, "AWS::AccountId": ACCOUNT, "StackName": stack}
     match value:
         case {"Ref": "Boundary"}:
@@ -72,16 +72,16 @@ def written_out(value: Any, stack: str) -> Any:
         case {"Fn::Sub": str(text)}:
             return re.sub(r"\$\{(.*?)\}", lambda match: names[match[1]], text)
         case dict():
-            return {key: written_out(one, stack) for key, one in value.items()}
+            return {key: resolve_subs(child, stack) for key, child in value.items()}
         case list():
-            return [written_out(one, stack) for one in value]
+            return [resolve_subs(child, stack) for child in value]
     return value
 
 
 @cache
 def role_policies(stack: str, name: str = "Role") -> list[dict[str, Any]]:
     role = DOCUMENT["Resources"][name]["Properties"]
-    return [written_out(policy["PolicyDocument"], stack) for policy in role["Policies"]]
+    return [resolve_subs(policy["PolicyDocument"], stack) for policy in role["Policies"]]
 
 
 def role_may(ask: Ask, stack: str = DEPLOYED, name: str = "Role") -> bool:
@@ -89,23 +89,23 @@ def role_may(ask: Ask, stack: str = DEPLOYED, name: str = "Role") -> bool:
     return permissions.allowed(ask, [statement for policy in policies for statement in permissions.statements(policy)])
 
 
-def asked_of_the_role() -> Iterator[tuple[str, Ask]]:
-    """What CloudFormation does to each type of the stack's resources, by the provider's schema."""
+def calls_of_cloudformation() -> Iterator[tuple[str, Ask]]:
+    """Yield CloudFormation's calls for each type of the stack's resources, by the provider's schema."""
     for kind in sorted({resource["Type"] for resource in STACK.resources.values()}):
         handlers = PROVIDER_SCHEMA_MANAGER.get_resource_schema(REGION, kind).schema.get("handlers", {})
-        said = {
+        actions = {
             action
             for step in ("create", "read", "update", "delete")
             for action in handlers.get(step, {}).get("permissions", [])
         }
-        for action in sorted(said):
+        for action in sorted(actions):
             reached = REACHED[kind]
             if action in NO_RESOURCE:
                 reached = ["*"]
             elif action.startswith("iam:"):
                 reached = [ROLE_OF_A_FUNCTION]
             elif action.startswith("s3:GetObject"):
-                reached = [WHAT_SAM_BUILT]
+                reached = [SAM_ARTIFACT]
             for resource in reached:
                 for context in CONTEXT.get(kind, [{}]):
                     yield kind, Ask(action, resource, context)
@@ -121,30 +121,30 @@ STACK_ID = arn("cloudformation", f"stack/{DEPLOYED}/0a1b2c3d")
 
 
 def excuses(kind: str, ask: Ask) -> set[str]:
-    """The patterns of NOT_NEEDED that name what is asked."""
+    """Return the patterns of NOT_NEEDED that match a call."""
     kind = kind.removeprefix("AWS::")
     patterns = " ".join(NOT_NEEDED.values()).split()
-    return {one for one in patterns if fnmatchcase(f"{kind}/{ask.action}", one if "/" in one else f"*/{one}")}
+    return {text for text in patterns if fnmatchcase(f"{kind}/{ask.action}", text if "/" in text else f"*/{text}")}
 
 
 def test_the_role_may_do_what_cloudformation_does_to_the_stack() -> None:
-    asks = [(kind, ask, excuses(kind, ask), role_may(ask)) for kind, ask in asked_of_the_role()]
+    asks = [(kind, ask, excuses(kind, ask), role_may(ask)) for kind, ask in calls_of_cloudformation()]
 
-    assert [f"{kind}: {ask}" for kind, ask, found, allowed in asks if not (allowed or found)] == []
-    assert [f"{kind}: {ask}" for kind, ask, found, allowed in asks if allowed and found] == [], "it may, and is excused"
-    assert set(" ".join(NOT_NEEDED.values()).split()) == set().union(*(found for _, _, found, _ in asks)), "never asked"
+    assert [f"{kind}: {ask}" for kind, ask, hits, allowed in asks if not (allowed or hits)] == []
+    assert [f"{kind}: {ask}" for kind, ask, hits, allowed in asks if allowed and hits] == [], "allowed, not needed"
+    assert set(" ".join(NOT_NEEDED.values()).split()) == set().union(*(hits for _, _, hits, _ in asks)), "never used"
 
 
 THE_OTHER_FUNCTION: dict[str, tuple[str, ...]] = {"lambda:functionarn": (arn("lambda", "function:shop-Pay-AbCdEf"),)}
 REFUSED = [
-    # what the stack keeps: the role does not itself read, send or call it
+    # data of the stack, which the role does not itself read, send or call
     *(
         Ask(f"dynamodb:{action}", REACHED["AWS::DynamoDB::Table"][0])
         for action in ("GetItem", "Scan", "PutResourcePolicy")
     ),
     *(Ask(f"s3:{action}", f"arn:aws:s3:::{DEPLOYED}-bucket-abcdef/f.xml") for action in ("GetObject", "PutObject")),
     *(Ask(f"s3:{action}", REACHED["AWS::S3::Bucket"][0]) for action in ("PutBucketAcl", "PutReplicationConfiguration")),
-    Ask("s3:PutObject", WHAT_SAM_BUILT.replace(f"/{DEPLOYED}/", "/shop/")),
+    Ask("s3:PutObject", SAM_ARTIFACT.replace(f"/{DEPLOYED}/", "/shop/")),
     Ask("secretsmanager:GetSecretValue", REACHED["AWS::SecretsManager::Secret"][0]),
     Ask("lambda:InvokeFunction", REACHED["AWS::Lambda::Function"][0]),
     Ask("lambda:AddPermission", REACHED["AWS::Lambda::Function"][0], {"lambda:principal": ("210987654321",)}),
@@ -163,14 +163,14 @@ REFUSED = [
     Ask("iam:PutRolePolicy", FOREIGN_ROLE, INSIDE),
     Ask("iam:CreateUser", arn("iam", "user/news-me", "")),
     Ask("iam:CreateAccessKey", arn("iam", "user/editor", "")),
-    # the boundary: taken off, or widened
+    # the boundary: removed, or widened
     Ask("iam:DeleteRolePermissionsBoundary", ROLE_OF_A_FUNCTION, INSIDE),
     *(
         Ask(f"iam:{action}", BOUNDARY)
         for action in ("CreatePolicyVersion", "SetDefaultPolicyVersion", "DeletePolicy", "DeletePolicyVersion")
     ),
     Ask("iam:CreatePolicy", arn("iam", f"policy/{DEPLOYED}-mine", "")),
-    # somebody else's role: passed to a function, or opened to others
+    # a foreign role: passed to a function, or opened to others
     Ask("iam:PassRole", FOREIGN_ROLE, BY_LAMBDA),
     Ask("iam:PassRole", ITSELF, BY_LAMBDA),
     Ask("iam:PassRole", ROLE_OF_A_FUNCTION, {"iam:passedtoservice": ("cloudformation.amazonaws.com",)}),
@@ -178,16 +178,16 @@ REFUSED = [
     Ask("sts:AssumeRole", FOREIGN_ROLE),
     # itself
     *(Ask(f"iam:{action}", ITSELF, INSIDE) for action in ("PutRolePolicy", "AttachRolePolicy", "DeleteRole")),
-    # what people wrote
+    # data that people entered
     Ask("dynamodb:DeleteTable", REACHED["AWS::DynamoDB::Table"][0]),
     Ask("s3:DeleteBucket", REACHED["AWS::S3::Bucket"][0]),
     Ask("secretsmanager:DeleteSecret", REACHED["AWS::SecretsManager::Secret"][0]),
-    # what nobody approved
+    # changes without an approval
     *(
         Ask(f"cloudformation:{action}", STACK_ID)
         for action in ("CreateChangeSet", "UpdateStack", "SetStackPolicy", "DeleteStack")
     ),
-    Ask("s3:PutObject", WHAT_SAM_BUILT),
+    Ask("s3:PutObject", SAM_ARTIFACT),
 ]
 
 
@@ -208,7 +208,7 @@ def test_the_role_changes_no_role_that_deploys(stack: str, environment: str) -> 
 
 
 def test_the_role_of_staging_does_not_reach_production() -> None:
-    # The other way it does, since names are compared from their beginning: docs/how-to/github.md says so.
+    # The reverse is allowed, because names are compared by their prefix (docs/how-to/github.md).
     def tables(stack: str) -> Ask:
         return Ask("dynamodb:UpdateTable", arn("dynamodb", f"table/{stack}-Table-ABCDEF"))
 
@@ -220,18 +220,18 @@ def test_the_role_of_staging_does_not_reach_production() -> None:
 def test_a_policy_fits_into_the_quota_of_iam_without_white_space(name: str, most: int) -> None:
     properties = DOCUMENT["Resources"][name]["Properties"]
     documents = [policy["PolicyDocument"] for policy in properties.get("Policies", [properties])]
-    texts = [json.dumps(written_out(document, "a" * 31), separators=(",", ":")) for document in documents]
+    texts = [json.dumps(resolve_subs(document, "a" * 31), separators=(",", ":")) for document in documents]
 
     assert sum(map(len, texts)) <= most
 
 
-def test_the_role_takes_nothing_by_wildcard_that_keeps_something() -> None:
-    for statement in (each for policy in role_policies(DEPLOYED) for each in policy["Statement"]):
+def test_the_deploy_role_has_no_wildcard_actions() -> None:
+    for statement in (statement for policy in role_policies(DEPLOYED) for statement in policy["Statement"]):
         actions = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
         if statement["Effect"] == "Allow":
             assert statement["Resource"] != "*" or not any("*" in action for action in actions), statement["Sid"]
-            # An API's paths are all that Resource leaves of apigateway:*.
-            assert not [each for each in actions if each.endswith(":*") and each != "apigateway:*"], statement["Sid"]
+            # Resource limits apigateway:* to an API's paths.
+            assert not [name for name in actions if name.endswith(":*") and name != "apigateway:*"], statement["Sid"]
 
 
 def test_each_role_is_trusted_to_jobs_of_its_environment_only() -> None:
@@ -253,7 +253,7 @@ def test_each_role_is_trusted_to_jobs_of_its_environment_only() -> None:
         ("example/stoppress:environment:staging", False),
     ],
 )
-def test_the_role_takes_a_repository_as_github_spells_it(repository: str, *, taken: bool) -> None:
+def test_the_role_accepts_a_repository_as_github_spells_it(repository: str, *, taken: bool) -> None:
     pattern = DOCUMENT["Parameters"]["Repository"]["AllowedPattern"]
 
     assert bool(re.fullmatch(pattern, repository)) is taken
@@ -284,7 +284,7 @@ def test_one_role_plans_and_the_other_executes(action: str, role: str) -> None:
     assert role_may(ask, name=other) is (action == "DescribeChangeSet")
 
 
-def test_the_deploy_role_deletes_the_secrets_that_parameters_make_and_no_other() -> None:
+def test_the_deploy_role_deletes_only_the_secrets_that_parameters_create() -> None:
     made = {"websub": True, "page": True}
     names = made | {
         "webhooks/www.example.com/cms": False,

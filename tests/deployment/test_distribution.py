@@ -1,4 +1,4 @@
-"""template-cdn.yaml, the distribution in front of the bucket: who may read, what is kept, which path is which object."""
+"""template-cdn.yaml, the distribution in front of the bucket: permissions, caching, and the object of each path."""
 
 import json
 import re
@@ -59,9 +59,7 @@ def behaviours() -> Iterator[dict[str, Any]]:
     [("", SHARED), ("news.s3.eu-west-1.amazonaws.com", SHARED | {"Distribution", "BucketAccess"})],
     ids=["no_bucket", "bucket"],
 )
-def test_without_a_bucket_the_stack_makes_only_what_a_distribution_of_your_own_uses(
-    domain: str, expected: set[str]
-) -> None:
+def test_without_a_bucket_the_stack_creates_only_parts_for_your_distribution(domain: str, expected: set[str]) -> None:
     stack = load(CDN_TEMPLATE, {"BucketDomain": domain})
     resolver = Resolver(stack, {}, "stoppress-cdn")
 
@@ -88,14 +86,14 @@ def test_the_local_stack_runs_with_distributions_that_read_the_bucket() -> None:
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_a_distribution_reads_files_and_does_nothing_else(reader: str) -> None:
+def test_a_distribution_may_only_read_files(reader: str) -> None:
     refused = ("s3:ListBucket", "s3:PutObject", "s3:DeleteObject", "s3:GetObjectVersion")
 
     assert may(WITH_READERS, reader, "s3:GetObject")
     assert not [action for action in refused if may(WITH_READERS, reader, action)]
 
 
-def test_nobody_else_reads_the_bucket() -> None:
+def test_no_other_principal_reads_the_bucket() -> None:
     other = f"arn:aws:cloudfront::{ACCOUNT}:distribution/E9"
 
     assert not [reader for reader in READERS if may({}, reader, "s3:GetObject")]
@@ -115,7 +113,7 @@ def test_every_request_to_the_bucket_is_signed_and_cannot_list_it() -> None:
         assert behaviour["ViewerProtocolPolicy"] == "https-only"
         assert set(behaviour["AllowedMethods"]) == {"GET", "HEAD"}
         assert behaviour["FunctionAssociations"] == [function]
-        assert "OriginRequestPolicyId" not in behaviour  # a query string could ask for a listing
+        assert "OriginRequestPolicyId" not in behaviour  # a query string could request a listing
 
 
 def test_a_file_is_cached_once_for_its_max_age_and_a_missing_one_briefly() -> None:
@@ -138,7 +136,7 @@ def test_a_file_is_cached_once_for_its_max_age_and_a_missing_one_briefly() -> No
     }
 
 
-def test_metadata_of_the_bucket_stay_inside_except_those_that_poll_feeds_reads() -> None:
+def test_the_distribution_removes_the_buckets_metadata_except_for_poll_feeds() -> None:
     policy = properties("FileHeaders")["ResponseHeadersPolicyConfig"]
     removed = {item["Header"] for item in policy["RemoveHeadersConfig"]["Items"]}
     with opened(NOON):
@@ -146,7 +144,7 @@ def test_metadata_of_the_bucket_stay_inside_except_those_that_poll_feeds_reads()
         noted = client("s3").head_object(Bucket=BUCKET, Key=f"{HOST}/{NEWS_FILE}")["Metadata"]
 
     assert {f"x-amz-meta-{name}" for name in noted} - removed == {fetch_feeds._OWN_HEADER}
-    # No header binds the publisher's own host.
+    # No header affects the publisher's own host.
     assert set(policy["SecurityHeadersConfig"]) == {"ContentTypeOptions"}
     assert "CustomHeadersConfig" not in policy
 
@@ -165,18 +163,18 @@ needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed; it 
 RUN = "\nconst events = JSON.parse(require('fs').readFileSync(0)); console.log(JSON.stringify(events.map(handler)));"
 
 
-def asked(*paths: str, host: str = "d111111abcdef8.cloudfront.net", query: str = "") -> list[dict[str, Any]]:
-    """What the function makes of requests for these paths."""
+def rewrite(*paths: str, host: str = "d111111abcdef8.cloudfront.net", query: str = "") -> list[dict[str, Any]]:
+    """Return the function's results for requests of these paths."""
     common = {"method": "GET", "headers": {"host": {"value": host}}, "cookies": {}}
     common["querystring"] = {query: {"value": ""}} if query else {}
-    return ran(properties("FilePaths")["FunctionCode"] + RUN, [{"request": common | {"uri": path}} for path in paths])
+    return run(properties("FilePaths")["FunctionCode"] + RUN, [{"request": common | {"uri": path}} for path in paths])
 
 
-def ran(code: str, given: Any) -> list[dict[str, Any]]:
-    """What a script prints, as JSON; it reads `given` from its standard input."""
+def run(code: str, events: Any) -> list[dict[str, Any]]:
+    """Return a script's JSON output; it reads `given` from its standard input."""
     assert NODE
     script = [NODE, "--input-type=commonjs", "-e", code]
-    done = subprocess.run(script, input=json.dumps(given), capture_output=True, text=True, timeout=60, check=True)  # noqa: S603
+    done = subprocess.run(script, input=json.dumps(events), capture_output=True, text=True, timeout=60, check=True)  # noqa: S603
     printed: list[dict[str, Any]] = json.loads(done.stdout)
     return printed
 
@@ -184,49 +182,49 @@ def ran(code: str, given: Any) -> list[dict[str, Any]]:
 @needs_node
 def test_a_path_is_the_object_of_its_host() -> None:
     files = [INDEX_FILE, NEWS_FILE, file_name("news", 2), file_name("2026-11", 1), file_name("2026-11-20", 10)]
-    assert [each["uri"] for each in asked(*(f"/{HOST}/{file}" for file in files))] == [
+    assert [path["uri"] for path in rewrite(*(f"/{HOST}/{file}" for file in files))] == [
         f"/{HOST}/{file}" for file in files
     ]
 
-    paths = asked("/sitemap.xml", "/harbour.example.net/sitemap.xml", host="WWW.Example.com", query="list-type")
-    assert [each["uri"] for each in paths] == ["/www.example.com/sitemap.xml", "/harbour.example.net/sitemap.xml"]
-    assert [each["querystring"] for each in paths] == [{}, {}]
+    paths = rewrite("/sitemap.xml", "/harbour.example.net/sitemap.xml", host="WWW.Example.com", query="list-type")
+    assert [path["uri"] for path in paths] == ["/www.example.com/sitemap.xml", "/harbour.example.net/sitemap.xml"]
+    assert [path["querystring"] for path in paths] == [{}, {}]
 
 
 @needs_node
-def test_what_is_no_file_of_a_host_is_404_before_it_reaches_the_bucket() -> None:
+def test_other_paths_are_404_before_they_reach_the_bucket() -> None:
     of_host = (f"/{HOST}/", f"/{HOST}//sitemap.xml", f"/{HOST}/sitemap.xml/")
     others = ("/", "", "//", "//sitemap.xml", "/sitemap.xml\n", "/..", "/../sitemap.xml", "/%2e%2e/sitemap.xml")
-    for answer in asked(*of_host, *others, "/.well-known/sitemap.xml", "/a/b/sitemap.xml"):
+    for answer in rewrite(*of_host, *others, "/.well-known/sitemap.xml", "/a/b/sitemap.xml"):
         assert answer == {"statusCode": 404, "statusDescription": "Not Found"}
 
 
-# ── the Worker of the document, with a `fetch` that only says what it was asked ───────────────────────────────────────────
+# ── the Worker of the document, with a `fetch` that only returns its request ──────────────────────────────────────────────
 
-ASK_THE_WORKER = """
-global.fetch = async (asked, given) => new Response(JSON.stringify(typeof asked === "string"
-  ? {url: asked, method: given.method, headers: Object.fromEntries(given.headers), kept: given.cf.cacheEverything}
-  : {site: asked.url}));
+CALL_WORKER = """
+global.fetch = async (request, options) => new Response(JSON.stringify(typeof request === "string"
+  ? {url: request, method: options.method, headers: Object.fromEntries(options.headers), kept: options.cf.cacheEverything}
+  : {site: request.url}));
 const [{url, method, headers}] = JSON.parse(require("fs").readFileSync(0));
 worker.fetch(new Request(url, {method, headers})).then(async (answer) => {
-  const said = answer.status === 200 ? await answer.json() : {};
-  console.log(JSON.stringify([{status: answer.status, ...said}]));
+  const body = answer.status === 200 ? await answer.json() : {};
+  console.log(JSON.stringify([{status: answer.status, ...body}]));
 });
 """
 
 
 def through_the_worker(url: str, method: str = "GET", **headers: str) -> dict[str, Any]:
-    code = WORKER.read_text(encoding="utf-8").replace("export default", "const worker =") + ASK_THE_WORKER
-    [said] = ran(code, [{"url": url, "method": method, "headers": headers}])
-    return said
+    code = WORKER.read_text(encoding="utf-8").replace("export default", "const worker =") + CALL_WORKER
+    [answer] = run(code, [{"url": url, "method": method, "headers": headers}])
+    return answer
 
 
 @needs_node
 @pytest.mark.parametrize("host", [HOST, "harbour.example.net"])
 def test_the_worker_fetches_a_file_from_its_hosts_folder_and_passes_conditions_only(host: str) -> None:
-    said = through_the_worker(f"https://{host}/sitemap-news.xml?x=1", cookie="a=b", **{"if-none-match": '"1"'})
+    answer = through_the_worker(f"https://{host}/sitemap-news.xml?x=1", cookie="a=b", **{"if-none-match": '"1"'})
 
-    assert said == {
+    assert answer == {
         "status": 200,
         "url": f"https://d111111abcdef8.cloudfront.net/{host}/sitemap-news.xml",
         "method": "GET",
@@ -237,12 +235,12 @@ def test_the_worker_fetches_a_file_from_its_hosts_folder_and_passes_conditions_o
 
 @needs_node
 @pytest.mark.parametrize("url", ["https://elsewhere.example.org/sitemap.xml", f"https://{HOST}/a/sitemap.xml"])
-def test_the_worker_leaves_what_is_no_file_to_the_site(url: str) -> None:
+def test_the_worker_passes_other_paths_to_the_site(url: str) -> None:
     assert through_the_worker(url) == {"status": 200, "site": url}
 
 
 @needs_node
-def test_the_worker_lets_a_file_be_read_only() -> None:
+def test_the_worker_allows_only_get_and_head() -> None:
     assert through_the_worker(f"https://{HOST}/sitemap.xml", "POST")["status"] == 405
 
 

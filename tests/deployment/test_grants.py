@@ -1,6 +1,6 @@
-"""Least privilege, tried: with all grants every scenario passes (test_scenarios), and each one that is taken away is missed.
+"""Least privilege: with all grants every scenario passes (test_scenarios), and each removed grant is missed.
 
-A grant is an action of a statement, one of its resources where it names several, or one of the partitions it is held to.
+A grant is an action of a statement, one of its resources where it names several, or one of the partitions that limit it.
 """
 
 import json
@@ -39,15 +39,15 @@ class Grant:
         return f"{self.role}-{self.sid}-{self.what}"
 
     def taken_from(self, resources: dict[str, Any]) -> None:
-        """Takes it away; a statement that allows nothing any more goes with it."""
+        """Remove the grant, and its statement if it then allows nothing."""
         [policy] = resources[self.role]["Properties"]["Policies"]
         statements = policy["PolicyDocument"]["Statement"]
-        [statement] = [one for one in statements if one["Sid"] == self.sid]
+        [statement] = [entry for entry in statements if entry["Sid"] == self.sid]
         statement["Action"], keys = _list(statement["Action"]), _leading_keys(statement)
         [part] = [
-            one for one in (statement["Action"], keys, _several_resources(statement)) if self.what in map(_text, one)
+            part for part in (statement["Action"], keys, _several_resources(statement)) if self.what in map(_text, part)
         ]
-        part[:] = [one for one in part if _text(one) != self.what]
+        part[:] = [value for value in part if _text(value) != self.what]
         if not part:
             statements.remove(statement)
 
@@ -70,19 +70,19 @@ def _text(value: Any) -> str:
 
 
 def grants() -> Iterator[Grant]:
-    """Every grant of every role that the template writes."""
+    """Yield every grant of every role in the template."""
     document = parse_yaml((ROOT / "template.yaml").read_text(encoding="utf-8"))
     for role, resource in document["Resources"].items():
         if resource["Type"] != "AWS::IAM::Role":
             continue
         for policy in resource["Properties"]["Policies"]:
-            allowing = [each for each in policy["PolicyDocument"]["Statement"] if each["Effect"] == "Allow"]
+            allowing = [entry for entry in policy["PolicyDocument"]["Statement"] if entry["Effect"] == "Allow"]
             for statement in allowing:
                 parts = [*_list(statement["Action"]), *_leading_keys(statement), *_several_resources(statement)]
                 yield from (Grant(role, statement["Sid"], _text(part)) for part in parts)
 
 
-# The scenario that misses a grant, by the beginning of its name, where it is another than `publish`.
+# The scenario that needs a grant, by the beginning of its name, unless it is `publish`.
 MISSED_BY = {
     "PollFeedsRole-AnnounceShares": "a-slow-feed-delays-no-other",
     "PollFeedsRole-ReadAndWriteFeedState-dynamodb:GetItem": "a-feed-that-is-pushed",
@@ -122,12 +122,12 @@ MISSED_BY = {
 }
 
 
-# What AWS itself does in the name of each role.
+# The calls of AWS itself with each role.
 OF_AWS = ("WriteLog", "ReportFailures")
-# Lambda takes messages in the name of the role.
+# Lambda receives messages with the role.
 OF_MAPPINGS = ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes")
-# No scenario asks for a page, imports, is audited or has engines: test_page.py, test_audits.py and test_engines.py in
-# tests/local_stack try these grants.
+# No scenario requests a page, imports, is audited or has engines: test_page.py, test_audits.py and test_engines.py in
+# tests/local_stack test these grants.
 OF_AUDITS = [grant for grant in grants() if grant.role == "AuditSourcesRole" and grant.sid not in OF_AWS]
 OF_ENGINES = [
     grant
@@ -144,7 +144,7 @@ OF_SCENARIOS = [grant for grant in grants() if grant not in _TRIED_ELSEWHERE]
 
 @cache
 def asks_of(scenario: str) -> list[tuple[Role, Ask]]:
-    """What the roles are asked for while a scenario is played, each once."""
+    """Return the permissions that a scenario uses, with their roles, each once."""
     path = playing.SCENARIOS / f"{scenario}.jsonl"
     lines = playing.read(path)
     with (
@@ -152,19 +152,19 @@ def asks_of(scenario: str) -> list[tuple[Role, Ask]]:
         mock.patch.object(shares, "FEEDS_A_RUN", 1),
         StackOnDoubles(playing.TEMPLATE, start=lines[0].at) as stack,
         recorded_asks(stack) as asks,
-        player.playing(stack, path, Path(out), lambda _line, _text: None) as one,
+        player.playing(stack, path, Path(out), lambda _line, _text: None) as opened,
     ):
-        one.play(lines)
+        opened.play(lines)
         stack.rest()
     return list({(role.arn, str(ask)): (role, ask) for role, ask in asks}.values())
 
 
 @pytest.mark.parametrize("grant", OF_SCENARIOS, ids=str)
-def test_a_grant_that_is_taken_away_is_missed(grant: Grant) -> None:
+def test_a_removed_grant_is_detected(grant: Grant) -> None:
     edited = edited_resources(grant.taken_from)
     permissions = Permissions(edited)
     name = next((name for start, name in MISSED_BY.items() if str(grant).startswith(start)), "publish")
-    # What AWS itself does in the role's name is asked for before anything runs.
+    # The calls of AWS itself with the role happen before anything runs.
     missing = missing_grants(edited, permissions)
     refused = {line.partition(": ")[2].partition(" does not allow")[0] for line in missing}
 
@@ -185,9 +185,9 @@ READ_BY = {
 
 
 def test_each_secret_of_a_site_is_read_by_one_function() -> None:
-    found = resources.resolve(load(ROOT / "template.yaml", WITH_ALL))
-    permissions = Permissions(found)
-    functions = resources.of_type(found, "AWS::Lambda::Function")
+    resolved = resources.resolve(load(ROOT / "template.yaml", WITH_ALL))
+    permissions = Permissions(resolved)
+    functions = resources.of_type(resolved, "AWS::Lambda::Function")
     readers: dict[str, list[str]] = {name: [] for name in READ_BY}
     for function in functions:
         role = permissions.role_of(function.logical)

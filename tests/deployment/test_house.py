@@ -16,10 +16,10 @@ from stoppress_cli.local import template
 ROOT = Path(__file__).parents[2]
 STACK = template.load(ROOT / "template.yaml")
 HANDLERS = sorted((ROOT / "functions").glob("*/app.py"))
-# The libraries of functions that need others than the layer's, each beside the Makefile that installs them.
+# Libraries of functions beside those of the layer, each beside the Makefile that installs them.
 LIBRARIES = sorted((ROOT / "functions").glob("*/requirements.txt"))
 MODULES = sorted((ROOT / "shared/stoppress").rglob("*.py"))
-# The runtime brings them, and in the layer they would be most of it.
+# The runtime contains them, and they would be most of the layer.
 IN_THE_RUNTIME = {"boto3", "botocore"}
 by_function = pytest.mark.parametrize("handler", HANDLERS, ids=lambda path: path.parent.name)
 
@@ -31,13 +31,13 @@ def tree(path: Path) -> ast.Module:
 
 @cache
 def project_files() -> list[Path]:
-    """The project's files: all but git's own and what .gitignore names."""
+    """Return the project's files: all except git's own and those in .gitignore."""
     lines = (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()
-    made = [".git", *(line.strip("/") for line in lines if line and not line.startswith("#"))]
+    ignored = [".git", *(line.strip("/") for line in lines if line and not line.startswith("#"))]
 
     def inside(folder: Path) -> Iterator[Path]:
         for path in sorted(folder.iterdir()):
-            if not any(fnmatch(path.name, pattern) for pattern in made):
+            if not any(fnmatch(path.name, pattern) for pattern in ignored):
                 yield from inside(path) if path.is_dir() else [path]
 
     return list(inside(ROOT))
@@ -51,38 +51,38 @@ def imports(path: Path) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-# ── what a function reads from its environment, followed through the package from one definition to the next ──────────────
+# ── the environment variables that a function reads, followed through the definitions of the package ──────────────────────
 
 
 @cache
 def definitions(path: Path) -> dict[str, list[ast.stmt]]:
-    """A module's statements by the name they define; what runs at import stands under the empty name."""
-    found: dict[str, list[ast.stmt]] = {"": []}
+    """Return a module's statements by the name that they define; statements run at import have the empty name."""
+    statements: dict[str, list[ast.stmt]] = {"": []}
     for statement in tree(path).body:
         match statement:
             case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
-                found.setdefault(name, []).append(statement)
-                found[""] += [ast.Expr(decorator) for decorator in statement.decorator_list]
+                statements.setdefault(name, []).append(statement)
+                statements[""] += [ast.Expr(decorator) for decorator in statement.decorator_list]
             case _:
-                found[""].append(statement)
-    return found
+                statements[""].append(statement)
+    return statements
 
 
-def reached(path: Path, name: str, seen: set[tuple[Path, str]]) -> Iterator[ast.AST]:
-    """Every node that a definition can come to run."""
+def used_nodes(path: Path, name: str, seen: set[tuple[Path, str]]) -> Iterator[ast.AST]:
+    """Yield every node that a definition may run."""
     if (path, name) in seen or name not in definitions(path):
         return
     seen.add((path, name))
-    known = names_in(path)
+    names = names_in(path)
     for statement in definitions(path)[name]:
         for node in nodes_of(statement):
             yield node
             match node:
-                case ast.Attribute(value=ast.Name(id=used), attr=attribute) if known.get(used, (path, "-"))[1] == "":
-                    yield from reached(known[used][0], attribute, seen)
-                case ast.Name(id=used) if used in known:
-                    yield from reached(known[used][0], "", seen)
-                    yield from reached(*known[used], seen)
+                case ast.Attribute(value=ast.Name(id=used), attr=attribute) if names.get(used, (path, "-"))[1] == "":
+                    yield from used_nodes(names[used][0], attribute, seen)
+                case ast.Name(id=used) if used in names:
+                    yield from used_nodes(names[used][0], "", seen)
+                    yield from used_nodes(*names[used], seen)
 
 
 @cache
@@ -92,8 +92,8 @@ def nodes_of(statement: ast.stmt) -> list[ast.AST]:
 
 @cache
 def names_in(path: Path) -> dict[str, tuple[Path, str]]:
-    """The names that a module defines or imports from the package, each with its module and its name there."""
-    known: dict[str, tuple[Path, str]] = {own: (path, own) for own in definitions(path)}
+    """Return the names that a module defines or imports from the package, each with its module and its name there."""
+    names: dict[str, tuple[Path, str]] = {own: (path, own) for own in definitions(path)}
     for node in ast.walk(tree(path)):
         if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "stoppress":
             package = ROOT / "shared" / str(node.module).replace(".", "/")
@@ -101,23 +101,23 @@ def names_in(path: Path) -> dict[str, tuple[Path, str]]:
             for alias in node.names:
                 modules = (package / f"{alias.name}.py", package / alias.name / "__init__.py")
                 module = next((module for module in modules if module.exists()), None)
-                known[alias.asname or alias.name] = (module, "") if module else (own, alias.name)
-    return known
+                names[alias.asname or alias.name] = (module, "") if module else (own, alias.name)
+    return names
 
 
 def variables_read(path: Path) -> set[str]:
-    found = set()
+    variables = set()
     seen: set[tuple[Path, str]] = set()
     for name in definitions(path):
-        for node in reached(path, name, seen):
+        for node in used_nodes(path, name, seen):
             match node:
                 case ast.Subscript(value=ast.Attribute(attr="environ"), slice=ast.Constant(value=str(variable))):
-                    found.add(variable)
+                    variables.add(variable)
                 case ast.Attribute(attr="getenv") | ast.Attribute(value=ast.Attribute(attr="environ")):
                     pytest.fail(
-                        f'{path.name} reads a variable otherwise than by os.environ["NAME"], which says when it is missing'
+                        f'{path.name} reads a variable otherwise than by os.environ["NAME"], which fails if it is missing'
                     )
-    return found
+    return variables
 
 
 def function_of(handler: Path) -> str:
@@ -126,10 +126,10 @@ def function_of(handler: Path) -> str:
 
 @by_function
 def test_the_template_sets_exactly_the_variables_that_a_functions_code_reads(handler: Path) -> None:
-    given = STACK.resources[function_of(handler)]["Properties"]["Environment"]["Variables"]
+    variables = STACK.resources[function_of(handler)]["Properties"]["Environment"]["Variables"]
 
     # Powertools reads its own.
-    assert variables_read(handler) | {"POWERTOOLS_SERVICE_NAME"} == given.keys()
+    assert variables_read(handler) | {"POWERTOOLS_SERVICE_NAME"} == variables.keys()
 
 
 def test_every_function_folder_is_in_the_template_and_has_a_handler() -> None:
@@ -166,7 +166,7 @@ def test_the_layer_has_every_library_that_the_functions_import() -> None:
         for name in distributions.get(module, [])
     }
 
-    # Only notify_engines imports it, and only while it asks for a token.
+    # Only notify_engines imports it, and only when it requests a token.
     of_functions = {"cryptography"}
     assert of_functions <= {name for path in LIBRARIES for name in pins(path)}
     assert third_party - IN_THE_RUNTIME - of_functions <= pins(ROOT / "shared/requirements.txt").keys()
@@ -174,8 +174,8 @@ def test_the_layer_has_every_library_that_the_functions_import() -> None:
 
 def test_every_requirement_is_locked() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    wanted = project["dependencies"] + [line for extra in project["optional-dependencies"].values() for line in extra]
-    names = {re.split(r"[\[<>=~! ]", line)[0].lower() for line in wanted}
+    lines = project["dependencies"] + [line for extra in project["optional-dependencies"].values() for line in extra]
+    names = {re.split(r"[\[<>=~! ]", line)[0].lower() for line in lines}
 
     assert names - {"stoppress"} <= pins(ROOT / "requirements.lock").keys()
 
@@ -197,17 +197,17 @@ def test_every_pin_has_a_hash(path: Path) -> None:
     assert not [line for line in pinned if "--hash=sha256:" not in line]
 
 
-def test_what_the_command_is_installed_with_was_tested() -> None:
+def test_the_command_is_installed_with_the_tested_versions() -> None:
     assert pins(ROOT / "scripts/cli.lock").items() <= pins(ROOT / "requirements.lock").items()
 
 
-def test_the_lock_contains_no_place_that_packages_come_from() -> None:
+def test_the_lock_contains_no_index_url() -> None:
     for path in LOCKS:
         assert not re.search(r"://|^-", path.read_text(encoding="utf-8"), re.MULTILINE), path
 
 
 def test_no_file_has_a_path_of_the_machine_it_was_written_on() -> None:
-    # A checkout straight under / or /tmp says nothing: those are in every text about Unix.
+    # A checkout directly under / or /tmp shows nothing, because these paths are in every text about Unix.
     places = [f"{place}/" for place in (ROOT, ROOT.parent, Path.home()) if place not in {Path("/"), Path("/tmp")}]
     for path in project_files():
         text = path.read_bytes().decode(errors="replace")

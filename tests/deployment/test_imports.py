@@ -1,4 +1,4 @@
-"""What a cold start does without: modules that no function's first event needs, each of which was once paid for."""
+"""A cold start does not import modules that a function's first event does not need."""
 
 import json
 import os
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.matrix
 
 ROOT = Path(__file__).parents[2]
 
-# asyncio is 20 ms and comes with Powertools' batch processing; its parameters make a session and a client of their own.
+# asyncio is 20 ms and comes with Powertools' batch processing; its parameters create their own session and client.
 NOWHERE = {
     "asyncio",
     "aws_lambda_powertools.utilities.batch",
@@ -30,7 +30,7 @@ LEFT_OUT = {
         "stoppress.feeds", "feedparser", "idna", "xml.sax",
     },
     "poll_feeds": {"stoppress.record.decide"},
-    # A push is the publication of a story, so that the parser is there before it: what a hub asks first does not need it.
+    # A push publishes a story, so the parser is imported before it, although a verification does not need it.
     "receive_push": {"stoppress.record.decide", "stoppress.poll.ingest", "stoppress.poll.feeds"},
     "record_article": {"stoppress.feeds", "feedparser", "idna", "xml.sax"},
     "rewrite_sitemaps": {
@@ -45,18 +45,18 @@ LEFT_OUT = {
     "roll_window": {"stoppress.feeds", "feedparser", "idna", "xml.sax"},
 }  # fmt: skip
 
-_SAYS = (
+_REPORT = (
     "import app, gc, json, sys; print(json.dumps({'modules': list(sys.modules), 'threshold': gc.get_threshold()[0],"
     " 'objects': len(gc.get_objects())}))"
 )
 
 
 @cache
-def started(function: str, *, on_lambda: bool = True) -> tuple[frozenset[str], int, int]:
-    """Of a process that has imported a function and nothing else: modules, threshold for collecting garbage, objects it keeps."""
+def measure(function: str, *, on_lambda: bool = True) -> tuple[frozenset[str], int, int]:
+    """Return modules, garbage collection threshold and objects of a process that has imported only a function."""
     variables = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "COV_", "PYTHON"))}
     done = subprocess.run(  # noqa: S603 - our own code
-        [sys.executable, "-B", "-c", _SAYS],
+        [sys.executable, "-B", "-c", _REPORT],
         cwd=ROOT / "functions" / function,
         env=variables
         | ENVIRONMENT
@@ -66,19 +66,19 @@ def started(function: str, *, on_lambda: bool = True) -> tuple[frozenset[str], i
         text=True,
         check=True,
     )
-    said = json.loads(done.stdout)
-    return frozenset(said["modules"]), int(said["threshold"]), int(said["objects"])
+    report = json.loads(done.stdout)
+    return frozenset(report["modules"]), int(report["threshold"]), int(report["objects"])
 
 
 @pytest.mark.parametrize("function", LEFT_OUT)
 def test_a_cold_start_imports_what_its_first_event_needs_and_collects_no_garbage(function: str) -> None:
-    modules, threshold, objects = started(function)
+    modules, threshold, objects = measure(function)
 
     assert f"stoppress.{'poll.feeds' if function == 'poll_feeds' else 'aws.sites'}" in modules
     assert not modules & (NOWHERE | LEFT_OUT[function])
-    assert threshold > 2 * objects  # clients and the first event come to what is imported
+    assert threshold > 2 * objects  # clients and the first event add objects
 
 
-def test_every_function_is_looked_at_and_only_lambda_looks_for_garbage_less_often() -> None:
+def test_every_function_is_measured_and_only_lambda_raises_the_gc_threshold() -> None:
     assert {path.parent.name for path in (ROOT / "functions").glob("*/app.py")} == LEFT_OUT.keys()
-    assert started("receive_webhook")[1] > 10 * started("receive_webhook", on_lambda=False)[1]
+    assert measure("receive_webhook")[1] > 10 * measure("receive_webhook", on_lambda=False)[1]

@@ -1,6 +1,6 @@
-"""Faults of the wiring that a deployment would not notice, planted one by one: each is found before it is deployed.
+"""Wiring faults that a deployment would not report, planted one by one: each is detected before it is deployed.
 
-Those of packaging are planted in tests/deployment/artifact, those of grants in test_grants.
+Faults of packaging are planted in tests/deployment/artifact, faults of grants in test_grants.
 """
 
 from pathlib import Path
@@ -20,52 +20,52 @@ EVERY_MINUTE = ("Events", "EveryMinute", "Properties")
 
 
 def properties(resources: Resources, name: str, *path: str) -> Any:
-    """What stands at a path below a resource's properties."""
-    found = resources[name]["Properties"]
+    """Return the value at a path below a resource's properties."""
+    value = resources[name]["Properties"]
     for step in path:
-        found = found[step]
-    return found
+        value = value[step]
+    return value
 
 
-def changed(name: str, *path: str, **values: Any) -> Edit:
-    """Sets values below a resource's properties; None takes one away."""
+def set_values(name: str, *path: str, **values: Any) -> Edit:
+    """Return an edit that sets values below a resource's properties; None removes one."""
 
     def edit(resources: Resources) -> None:
         held = properties(resources, name, *path)
         held.update(values)
-        for gone in [key for key, value in values.items() if value is None]:
-            del held[gone]
+        for removed in [key for key, value in values.items() if value is None]:
+            del held[removed]
 
     return edit
 
 
 def without_statement(resource: str, sid: str) -> Edit:
-    """Takes a statement out of a role or a queue's policy."""
+    """Return an edit that removes a statement from a role or a queue's policy."""
 
     def edit(resources: Resources) -> None:
         held = properties(resources, resource)
         document = held["Policies"][0]["PolicyDocument"] if "Policies" in held else held["PolicyDocument"]
-        [statement] = [one for one in document["Statement"] if one["Sid"] == sid]
+        [statement] = [entry for entry in document["Statement"] if entry["Sid"] == sid]
         document["Statement"].remove(statement)
 
     return edit
 
 
 def stream_setting(name: str, value: Any) -> Edit:
-    """Changes the stream's mapping; None takes the setting away."""
-    return changed("RewriteSitemaps", "Events", "ChangedPartitions", "Properties", **{name: value})
+    """Return an edit of the stream's mapping; None removes the setting."""
+    return set_values("RewriteSitemaps", "Events", "ChangedPartitions", "Properties", **{name: value})
 
 
-# AWS would refuse these, or lose events without a word.
+# AWS would refuse these, or lose events without an error.
 REFUSED: dict[str, tuple[Edit, str]] = {
     "the stream is read from its end": (stream_setting("StartingPosition", "LATEST"), "TRIM_HORIZON"),
     "a schedule has a role that is not for it": (
-        changed("PollFeeds", *EVERY_MINUTE, RoleArn={"Fn::GetAtt": ["PollFeedsRole", "Arn"]}),
+        set_values("PollFeeds", *EVERY_MINUTE, RoleArn={"Fn::GetAtt": ["PollFeedsRole", "Arn"]}),
         "PollFeedsEveryMinute: its role is no role of the template that scheduler.amazonaws.com may take on",
     ),
     "a schedule has a role that may not call its function": (
         lambda resources: (
-            changed("RollWindow", *EVERY_MINUTE, RoleArn={"Fn::GetAtt": ["PollFeedsRole", "Arn"]})(resources),
+            set_values("RollWindow", *EVERY_MINUTE, RoleArn={"Fn::GetAtt": ["PollFeedsRole", "Arn"]})(resources),
             properties(resources, "PollFeedsRole", "AssumeRolePolicyDocument", "Statement")[0]["Principal"].update(
                 Service=["lambda.amazonaws.com", "scheduler.amazonaws.com"]
             ),
@@ -87,7 +87,7 @@ REFUSED: dict[str, tuple[Edit, str]] = {
         "RecordArticle: its role is no role",
     ),
     "the code of a function is elsewhere": (
-        changed("RecordArticle", CodeUri="functions/record_articles/"),
+        set_values("RecordArticle", CodeUri="functions/record_articles/"),
         "record_articles",
     ),
 }
@@ -95,14 +95,14 @@ REFUSED: dict[str, tuple[Edit, str]] = {
 
 @pytest.mark.parametrize("fault", REFUSED)
 def test_a_stack_that_would_lose_events_does_not_start(fault: str, tmp_path: Path) -> None:
-    edit, said = REFUSED[fault]
+    edit, message = REFUSED[fault]
     path = planted(tmp_path, edit)
 
-    with pytest.raises(TemplateError, match=said):
+    with pytest.raises(TemplateError, match=message):
         playing.play(playing.read(playing.SCENARIOS / "publish.jsonl"), tmp_path / "out", template=path)
 
 
-def test_every_fault_is_named_not_only_the_first(tmp_path: Path) -> None:
+def test_every_fault_is_reported_not_only_the_first(tmp_path: Path) -> None:
     def edit(resources: Resources) -> None:
         without_statement("RollWindowRole", "ReportFailures")(resources)
         without_statement("PollFeedsRole", "ReportFailures")(resources)

@@ -1,4 +1,4 @@
-"""`make release` tags a commit only when every file names the same version."""
+"""`make release` tags a commit only when every file has the same version."""
 
 import shutil
 import subprocess
@@ -17,7 +17,7 @@ def git(folder: Path, *words: str) -> str:
 
 @pytest.fixture
 def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository with the files that carry the version."""
+    """Return a repository with the files that contain the version."""
     for role in ("AUTHOR", "COMMITTER"):
         monkeypatch.setenv(f"GIT_{role}_NAME", "Test")
         monkeypatch.setenv(f"GIT_{role}_EMAIL", "test@example.com")
@@ -39,7 +39,7 @@ def release(folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def refusal(folder: Path) -> str:
-    """The error text of a release that must make no tag."""
+    """Return the error text of a release that must create no tag."""
     tags = git(folder, "tag")
     run = release(folder)
 

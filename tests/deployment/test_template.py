@@ -1,4 +1,4 @@
-"""The stack's promises, read from the template as AWS will: after the SAM transform."""
+"""The stack's guarantees, read from the template after the SAM transform, as AWS reads it."""
 
 import json
 from collections.abc import Iterator
@@ -15,16 +15,16 @@ ROOT = Path(__file__).parents[2]
 STACK = template.load(ROOT / "template.yaml")
 RESOURCES = STACK.resources
 FUNCTIONS = sorted(STACK.code)
-# dynamodb:ListStreams knows no narrower resource.
+# dynamodb:ListStreams has no narrower resource.
 ANY_RESOURCE = [("RewriteSitemapsRole", "dynamodb:ListStreams")]
-# Distributions are in other stacks: a parameter names them.
+# Distributions are in other stacks: a parameter lists them.
 READERS = {"Ref": "ReaderDistributionArns"}
 
 
 def of_type(*types: str) -> dict[str, dict[str, Any]]:
-    found = {name: resource["Properties"] for name, resource in RESOURCES.items() if resource["Type"] in types}
-    assert found, f"the template has no {' or '.join(types)}"
-    return found
+    matching = {name: resource["Properties"] for name, resource in RESOURCES.items() if resource["Type"] in types}
+    assert matching, f"the template has no {' or '.join(types)}"
+    return matching
 
 
 def as_list(value: Any) -> list[Any]:
@@ -39,7 +39,7 @@ def statements() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def events_to(queue: str) -> set[str]:
-    """The rules that a queue's policy lets in, by name."""
+    """Return the names of the rules that a queue's policy allows."""
     rules: set[str] = set()
     for policy in of_type("AWS::SQS::QueuePolicy").values():
         if policy["Queues"] != [{"Ref": queue}]:
@@ -55,14 +55,14 @@ def events_to(queue: str) -> set[str]:
 
 
 def queue_of(arn: Any) -> str:
-    """The queue that an ARN in the template means; it must be one of the stack."""
+    """Return the stack's queue to which an ARN in the template refers."""
     name, attribute = arn["Fn::GetAtt"]
     assert attribute == "Arn"
     assert name in of_type("AWS::SQS::Queue")
     return str(name)
 
 
-def says(value: Any, text: str) -> bool:
+def contains(value: Any, text: str) -> bool:
     return text in json.dumps(value)
 
 
@@ -84,40 +84,40 @@ def test_a_role_is_assumed_by_one_service_and_allows_no_wildcard() -> None:
         [statement] = role["AssumeRolePolicyDocument"]["Statement"]
         assert len(as_list(statement["Principal"]["Service"])) == 1, name
         assert "ManagedPolicyArns" not in role, f"{name}: what a managed policy allows is not written here"
-    allowed = [(role, action, each["Resource"]) for role, each in statements() for action in as_list(each["Action"])]
+    allowed = [(role, action, grant["Resource"]) for role, grant in statements() for action in as_list(grant["Action"])]
 
     assert [(role, action) for role, action, resource in allowed if "*" in as_list(resource)] == ANY_RESOURCE
     assert not [(role, action) for role, action, _ in allowed if "*" in action]
 
 
-def test_every_statement_on_the_tables_items_is_held_to_some_partitions() -> None:
+def test_every_statement_on_items_is_limited_to_some_partitions() -> None:
     for role, statement in statements():
         if any(action.startswith("dynamodb:") for action in as_list(statement["Action"])):
             followed = "Stream" in json.dumps(statement["Resource"]) or statement["Resource"] == "*"
-            assert followed or says(statement.get("Condition", {}), "dynamodb:LeadingKeys"), (
+            assert followed or contains(statement.get("Condition", {}), "dynamodb:LeadingKeys"), (
                 f"{role}: {statement['Sid']}"
             )
 
 
-def test_a_statement_reaches_what_is_the_stacks_and_nothing_of_its_neighbours() -> None:
+def test_a_statement_covers_only_resources_of_this_stack() -> None:
     for role, statement in statements():
         for resource in as_list(statement["Resource"]):
             own = "Fn::GetAtt" in resource or "Ref" in resource if isinstance(resource, dict) else False
-            # The imports queue exists with Listing=yes only, so its grant has the name that CloudFormation gives it.
+            # The imports queue exists with Listing=yes only, so its grant has CloudFormation's name for it.
             named = any(
-                says(resource, part)
+                contains(resource, part)
                 for part in ("${AWS::StackName}/", "${AWS::StackName}-ImportsQueue*", "${Bucket.Arn}")
             )
-            given = isinstance(resource, dict) and resource.get("Fn::If", [])[:2] == ["HasReaders", READERS]
-            assert own or named or given or (role, *as_list(statement["Action"])) in ANY_RESOURCE, f"{role}: {resource}"
+            gated = isinstance(resource, dict) and resource.get("Fn::If", [])[:2] == ["HasReaders", READERS]
+            assert own or named or gated or (role, *as_list(statement["Action"])) in ANY_RESOURCE, f"{role}: {resource}"
 
 
-def test_a_statement_held_to_some_partitions_allows_no_action_without_one() -> None:
+def test_a_statement_limited_to_partitions_allows_no_action_without_one() -> None:
     for role, statement in statements():
         for operator, condition in statement.get("Condition", {}).items():
             if "dynamodb:LeadingKeys" not in condition:
                 continue
-            # ForAllValues is true of no keys at all, so that it must not stand on actions that name none, such as Scan.
+            # ForAllValues is true without any keys, so it must not be on actions without keys, such as Scan.
             assert operator in {"ForAllValues:StringEquals", "ForAllValues:StringLike"}, role
             assert not set(as_list(statement["Action"])) & {"dynamodb:Scan", "dynamodb:PartiQLSelect"}, role
 
@@ -128,15 +128,15 @@ def test_an_event_source_reports_the_records_that_failed_and_only_those_return()
 
 
 def mapping_of(resource: str, attribute: str) -> dict[str, Any]:
-    """The event source mapping of a queue or of the table's stream."""
+    """Return the event source mapping of a queue or of the table's stream."""
     mappings = of_type("AWS::Lambda::EventSourceMapping").values()
-    [found] = [each for each in mappings if each["EventSourceArn"] == {"Fn::GetAtt": [resource, attribute]}]
-    return found
+    [mapping] = [item for item in mappings if item["EventSourceArn"] == {"Fn::GetAtt": [resource, attribute]}]
+    return mapping
 
 
 def test_the_stream_is_read_from_its_beginning_and_drops_nothing() -> None:
     stream = mapping_of("Table", "StreamArn")
-    filters = [json.loads(each["Pattern"])["dynamodb"]["Keys"] for each in stream["FilterCriteria"]["Filters"]]
+    filters = [json.loads(item["Pattern"])["dynamodb"]["Keys"] for item in stream["FilterCriteria"]["Filters"]]
 
     assert stream["StartingPosition"] == "TRIM_HORIZON"
     assert filters == [
@@ -148,7 +148,7 @@ def test_the_stream_is_read_from_its_beginning_and_drops_nothing() -> None:
 
 def test_a_queue_hides_a_message_for_six_times_as_long_as_its_function_may_take() -> None:
     for name, mapping in of_type("AWS::Lambda::EventSourceMapping").items():
-        if not says(mapping["EventSourceArn"], "Queue"):
+        if not contains(mapping["EventSourceArn"], "Queue"):
             continue
         queue = RESOURCES[queue_of(mapping["EventSourceArn"])]["Properties"]
         function = RESOURCES[mapping["FunctionName"]["Ref"]]["Properties"]
@@ -159,13 +159,13 @@ def test_a_consumed_queue_has_a_dead_letter_queue_and_waits_long_enough() -> Non
     consumed = {
         queue_of(mapping["EventSourceArn"])
         for mapping in of_type("AWS::Lambda::EventSourceMapping").values()
-        if says(mapping["EventSourceArn"], "Queue")
+        if contains(mapping["EventSourceArn"], "Queue")
     }
     dead = set()
-    for name in consumed - {"RewritesQueue"}:  # what fails there is tried again until an operator has removed the cause
+    for name in consumed - {"RewritesQueue"}:  # its messages are retried until an operator has removed the cause
         redrive = RESOURCES[name]["Properties"]["RedrivePolicy"]
         dead.add(queue_of(redrive["deadLetterTargetArn"]))
-        # AWS advises at least five, else a throttled function sends good messages to the dead.
+        # AWS advises at least five, so that throttling does not make valid messages dead letters.
         assert redrive["maxReceiveCount"] >= 5
 
     assert not dead & consumed
@@ -186,7 +186,7 @@ def test_a_file_is_rewritten_alone_and_tried_again_within_ten_minutes() -> None:
     assert RESOURCES["RewritesQueue"]["Properties"]["VisibilityTimeout"] < 600
 
 
-def test_whatever_is_invoked_asynchronously_has_a_place_for_its_failures() -> None:
+def test_every_asynchronous_invocation_has_a_failure_destination() -> None:
     scheduled = {
         schedule["Target"]["Arn"]["Fn::GetAtt"][0]: schedule
         for schedule in of_type("AWS::Scheduler::Schedule").values()
@@ -210,18 +210,18 @@ def test_whatever_is_invoked_asynchronously_has_a_place_for_its_failures() -> No
 
 
 def test_a_rule_has_a_dead_letter_queue_and_the_queues_let_the_rules_in() -> None:
-    wanted: set[tuple[str, str]] = set()
+    pairs: set[tuple[str, str]] = set()
     for name, rule in of_type("AWS::Events::Rule").items():
         for target in rule["Targets"]:
-            wanted.add((queue_of(target["DeadLetterConfig"]["Arn"]), name))
+            pairs.add((queue_of(target["DeadLetterConfig"]["Arn"]), name))
             if target["Arn"]["Fn::GetAtt"][0] not in FUNCTIONS:
-                wanted.add((queue_of(target["Arn"]), name))
-    queues = {queue for queue, _ in wanted}
+                pairs.add((queue_of(target["Arn"]), name))
+    queues = {queue for queue, _ in pairs}
 
-    assert {(queue, rule) for queue in queues for rule in events_to(queue)} == wanted
+    assert {(queue, rule) for queue in queues for rule in events_to(queue)} == pairs
 
 
-def test_what_stoppress_announces_on_the_bus_does_not_come_back_as_an_article() -> None:
+def test_an_announcement_on_the_bus_does_not_match_the_rule_for_articles() -> None:
     rules = {
         target["Arn"]["Fn::GetAtt"][0]: rule["EventPattern"]
         for rule in of_type("AWS::Events::Rule").values()
@@ -239,16 +239,16 @@ def test_a_share_of_the_feeds_is_leased_for_longer_than_a_run_can_take() -> None
     assert shares.LEASE.total_seconds() > RESOURCES["PollFeeds"]["Properties"]["Timeout"]
 
 
-def watched() -> dict[str, list[dict[str, Any]]]:
-    found = {}
+def alarm_metrics() -> dict[str, list[dict[str, Any]]]:
+    metrics = {}
     for name, alarm in of_type("AWS::CloudWatch::Alarm").items():
         parts = [part["MetricStat"]["Metric"] for part in alarm.get("Metrics", []) if "MetricStat" in part]
-        found[name] = parts or [alarm]
-    return found
+        metrics[name] = parts or [alarm]
+    return metrics
 
 
-def test_what_is_late_is_the_function_that_follows_the_stream() -> None:
-    [late] = [metric for metrics in watched().values() for metric in metrics if metric["MetricName"] == "IteratorAge"]
+def test_the_lag_alarm_watches_the_function_that_reads_the_stream() -> None:
+    [late] = [part for parts in alarm_metrics().values() for part in parts if part["MetricName"] == "IteratorAge"]
     stream = mapping_of("Table", "StreamArn")
 
     assert late["Dimensions"] == [{"Name": "FunctionName", "Value": stream["FunctionName"]}]
@@ -262,14 +262,14 @@ def test_a_crash_counts_as_failed_work_in_every_function_that_answers_no_request
         if not name.startswith(("Receive", "Show"))
     }
 
-    assert {each["LogGroupName"]["Ref"] for each in filters} == logs.keys()
+    assert {item["LogGroupName"]["Ref"] for item in filters} == logs.keys()
     assert len(filters) == len(logs)
-    for each in filters:
+    for item in filters:
         # With two units in one metric an alarm behaves unpredictably (AWS, PutMetricAlarm). The functions count in Count.
-        assert [(made["MetricName"], made["Unit"]) for made in each["MetricTransformations"]] == [
+        assert [(part["MetricName"], part["Unit"]) for part in item["MetricTransformations"]] == [
             ("WorkFailed", "Count")
         ]
-        assert all("DefaultValue" not in made for made in each["MetricTransformations"])  # a metric each hour, else
+        assert all("DefaultValue" not in part for part in item["MetricTransformations"])  # otherwise a metric each hour
 
 
 def test_metrics_and_the_alarms_on_them_are_the_stacks_own() -> None:
@@ -277,33 +277,33 @@ def test_metrics_and_the_alarms_on_them_are_the_stacks_own() -> None:
     counted = {json.dumps(function["Environment"]["Variables"]["METRICS_NAMESPACE"])
                for function in of_type("AWS::Lambda::Function").values()}  # fmt: skip
     filtered = [
-        made["MetricNamespace"]
-        for each in of_type("AWS::Logs::MetricFilter").values()
-        for made in each["MetricTransformations"]
+        metric["MetricNamespace"]
+        for item in of_type("AWS::Logs::MetricFilter").values()
+        for metric in item["MetricTransformations"]
     ]
-    names = [metric["Namespace"] for metrics in watched().values() for metric in metrics] + filtered
+    names = [metric["Namespace"] for metrics in alarm_metrics().values() for metric in metrics] + filtered
 
     assert counted == {json.dumps(own)}
     assert all(name == own or name.startswith("AWS/") for name in names)
 
 
-def test_names_that_an_account_has_once_carry_the_name_of_the_stack() -> None:
+def test_names_that_are_unique_in_an_account_contain_the_stacks_name() -> None:
     named = of_type("AWS::Scheduler::Schedule", "AWS::Events::EventBus", "AWS::SecretsManager::Secret")
     for name, properties in named.items():
-        assert says(properties["Name"], "${AWS::StackName}"), name
+        assert contains(properties["Name"], "${AWS::StackName}"), name
 
 
-# A rollback cannot delete a protected table or a bucket with files. What has a fixed name must not block the next attempt.
+# A rollback cannot delete a protected table or a bucket with files. Fixed names must not block the next attempt.
 RETAINED = {"Table": "Retain", "Bucket": "Retain", "BucketPolicy": "Retain", "FirstSecret": "RetainExceptOnCreate"}
 
 
-def test_deleting_the_stack_leaves_what_the_newsroom_cannot_make_again() -> None:
+def test_deleting_the_stack_keeps_data_that_cannot_be_recreated() -> None:
     for name, policy in RETAINED.items():
         resource = RESOURCES[name]
         assert (resource["DeletionPolicy"], resource["UpdateReplacePolicy"]) == (policy, "Retain"), name
 
 
-def test_the_table_can_be_restored_and_forgets_what_it_should() -> None:
+def test_the_table_has_point_in_time_recovery_and_a_time_to_live() -> None:
     table = RESOURCES["Table"]["Properties"]
 
     assert table["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
@@ -315,7 +315,7 @@ def test_the_table_can_be_restored_and_forgets_what_it_should() -> None:
     assert table["StreamSpecification"] == {"StreamViewType": "NEW_AND_OLD_IMAGES"}
 
 
-def test_the_bucket_has_no_acls_and_is_spoken_to_over_tls_only() -> None:
+def test_the_bucket_has_no_acls_and_requires_tls() -> None:
     deny = RESOURCES["BucketPolicy"]["Properties"]["PolicyDocument"]["Statement"][0]
     owner = RESOURCES["Bucket"]["Properties"]["OwnershipControls"]
 
@@ -325,7 +325,7 @@ def test_the_bucket_has_no_acls_and_is_spoken_to_over_tls_only() -> None:
 
 def test_every_dead_letter_queue_the_failures_and_each_queue_of_work_have_an_alarm() -> None:
     by_metric: dict[str, set[str]] = {}
-    for metric in [metric for metrics in watched().values() for metric in metrics]:
+    for metric in [metric for metrics in alarm_metrics().values() for metric in metrics]:
         if metric["Namespace"] == "AWS/SQS":
             [dimension] = metric["Dimensions"]
             by_metric.setdefault(metric["MetricName"], set()).add(dimension["Value"]["Fn::GetAtt"][0])
@@ -338,13 +338,13 @@ def test_every_dead_letter_queue_the_failures_and_each_queue_of_work_have_an_ala
 
     assert by_metric == {
         "ApproximateNumberOfMessagesVisible": dead,
-        "NumberOfMessagesSent": {"Failures"},  # what SQS itself moves to a dead-letter queue does not count as sent
+        "NumberOfMessagesSent": {"Failures"},  # a message that SQS moves to a dead-letter queue does not count as sent
         "ApproximateNumberOfMessagesNotVisible": {"RewritesQueue"},  # it has no dead letters
         "ApproximateAgeOfOldestMessage": set(queues) - dead - {"Failures"},
     }
 
 
-def test_every_alarm_and_its_end_go_to_one_topic_and_what_can_wait_to_its_own() -> None:
+def test_alarm_and_ok_go_to_one_topic_and_advisory_alarms_to_another() -> None:
     for name, alarm in of_type("AWS::CloudWatch::Alarm").items():
         can_wait = name.startswith(("Attention", "AuditsFailed", "Engines", "Imports", "WebhooksMissed"))
         topic = "Notices" if can_wait else "Alarms"
@@ -356,11 +356,11 @@ def test_engines_that_are_off_cost_no_resource_and_no_grant() -> None:
         loaded = template.load(ROOT / "template.yaml", {"Engines": engines})
         holds = template.Resolver(loaded, {}, template.STACK_NAME).holds
         named = loaded.resources.items()
-        return {name for name, each in named if "Condition" not in each or holds(each["Condition"])}
+        return {name for name, item in named if "Condition" not in item or holds(item["Condition"])}
 
     def properties(engines: str) -> dict[str, str]:
-        made = resources.resolve(template.load(ROOT / "template.yaml", {"Engines": engines}))
-        return {each.logical: json.dumps(each.properties, default=str) for each in made}
+        resolved = resources.resolve(template.load(ROOT / "template.yaml", {"Engines": engines}))
+        return {item.logical: json.dumps(item.properties, default=str) for item in resolved}
 
     assert names("no") < names("yes")
     without, with_engines = properties("no"), properties("yes")

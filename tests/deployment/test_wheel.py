@@ -17,7 +17,7 @@ BARE = {name: value for name, value in os.environ.items() if not name.startswith
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
-def started(*words: object, cwd: Path) -> "subprocess.CompletedProcess[str]":
+def run(*words: object, cwd: Path) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(  # noqa: S603 - our own code
         [*map(str, words)], cwd=cwd, env=BARE, capture_output=True, text=True, timeout=180, check=False
     )
@@ -25,31 +25,31 @@ def started(*words: object, cwd: Path) -> "subprocess.CompletedProcess[str]":
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """The command `stoppress` of an environment that has the wheel, run in an empty folder.
+    """Return a function that runs `stoppress` from the installed wheel in an empty folder.
 
-    What the wheel depends on comes from this environment: a path in a .pth file brings its packages, without the checkout.
+    Its dependencies come from this environment by a path in a .pth file, without the checkout.
     """
     folder = tmp_path_factory.mktemp("wheel")
-    built = started(
+    built = run(
         sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", folder, ROOT, cwd=folder
     )
     assert built.returncode == 0, built.stderr
     [wheel] = folder.glob("*.whl")
     assert wheel.stat().st_size < WHEEL_BYTES_MAX
-    made = started(sys.executable, "-m", "venv", "--without-pip", folder / "venv", cwd=folder)
-    assert made.returncode == 0, made.stderr
+    venv = run(sys.executable, "-m", "venv", "--without-pip", folder / "venv", cwd=folder)
+    assert venv.returncode == 0, venv.stderr
     python = folder / "venv/bin/python"
-    into = started(sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-deps", wheel, cwd=folder)
+    into = run(sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-deps", wheel, cwd=folder)
     assert into.returncode == 0, into.stderr
     [packages] = (folder / "venv/lib").glob("python*/site-packages")
     (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
     cwd = folder / "empty"
     cwd.mkdir()
-    where = started(
+    where = run(
         python, "-c", "import stoppress, stoppress_cli; print(stoppress.__path__, stoppress_cli.__path__)", cwd=cwd
     )
     assert where.stdout.count(str(folder)) == 2, where.stdout + where.stderr
-    return lambda *words: started(folder / "venv/bin/stoppress", *words, cwd=cwd)
+    return lambda *words: run(folder / "venv/bin/stoppress", *words, cwd=cwd)
 
 
 def test_help_and_version(installed: Run) -> None:

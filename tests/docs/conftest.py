@@ -1,4 +1,4 @@
-"""A demo at which the commands, programs and requests of several pages are typed."""
+"""A running demo for the commands, programs and requests of several pages."""
 
 from collections.abc import Iterator
 

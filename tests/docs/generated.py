@@ -41,7 +41,7 @@ def check_rules() -> str:
 
 
 def _lines(rules: list[Rule]) -> Iterator[tuple[str, str]]:
-    """Yield each id, and after it its rules. A finding shows the source of its rule, so the page has none."""
+    """Yield each id and its rules. A finding shows the source of its rule, so the page has none."""
     for rule_id, group in groupby(rules, lambda rule: rule.id):
         yield rule_id, ""
         for rule in group:
@@ -55,7 +55,7 @@ def command_line() -> str:
 
 def _commands(command: Any, name: str) -> Iterator[str]:
     children = getattr(command, "commands", {})
-    # A group that does nothing itself has no section.
+    # A group without its own effect has no section.
     if " " in name and (not children or command.invoke_without_command):
         yield f"## {name.partition(' ')[2]}"
         text, _, failure = (command.help or "").partition("Exit code 1: ")
@@ -93,7 +93,7 @@ def _parameters(command: Any) -> Iterator[tuple[str, str]]:
 
 
 ROOT: Any = typer.main.get_command(app)
-# The arguments and options that several commands have with the same meaning.
+# The arguments and options that have the same meaning in several commands.
 COMMON = {
     (name, meaning)
     for (name, meaning), count in Counter(_parameters(ROOT)).items()
@@ -120,7 +120,7 @@ PARTS: dict[str, Callable[[], str]] = {"check rules": check_rules, "command line
 
 
 def with_parts(text: str) -> str:
-    """A page with its generated parts as the code writes them today."""
+    """Return a page with up-to-date generated parts."""
     return PART.sub(lambda match: f"{match[1]}{match[2]}{PARTS[match[1]]()}", text)
 
 

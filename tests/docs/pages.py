@@ -1,4 +1,4 @@
-"""The pages of the documentation, and what tests read in them: code, tables, headings, links."""
+"""The pages of the documentation, with their code, tables, headings and links."""
 
 import re
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ def text_of(path: str) -> str:
 
 
 def fenced(text: str) -> list[tuple[str, str]]:
-    """The language and the code of each fenced block, without its indentation in a list."""
+    """Return the language and the code of each fenced block, without its indentation in a list."""
     matches = re.findall(r"^( *)```(\w*)\n(.*?)^ *```$", text, re.MULTILINE | re.DOTALL)
     return [(language, re.sub(f"^{indent}", "", code, flags=re.MULTILINE)) for indent, language, code in matches]
 
@@ -24,7 +24,7 @@ def blocks(text: str, *languages: str) -> list[str]:
 
 
 def table_rows(text: str, heading: str) -> list[list[str]]:
-    """The cells of the Markdown table whose first line begins with `heading`."""
+    """Return the cells of the Markdown table whose first line begins with `heading`."""
     _, table, rest = text.partition(f"\n{heading}")
     assert table, f"there is no table {heading}"
     lines = rest.partition("\n\n")[0].splitlines()[2:]
@@ -36,7 +36,7 @@ def prose(text: str) -> str:
 
 
 def anchor(heading: str) -> str:
-    """The name under which GitHub links to a heading."""
+    """Return the anchor by which GitHub links to a heading."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
@@ -45,7 +45,7 @@ def anchors(text: str) -> set[str]:
 
 
 def section(page: str, name: str) -> str:
-    """The text below the heading with this anchor, to the next heading. Raises AssertionError if there is no such heading."""
+    """Return the text from the heading with this anchor to the next one. Raise AssertionError if there is none."""
     lines: list[str] = []
     is_inside = is_code = False
     for line in text_of(page).splitlines():
@@ -65,7 +65,7 @@ def links(text: str) -> list[str]:
 
 
 def commands(program: str) -> list[tuple[str, str, bool]]:
-    """Page, arguments and whether it is in a sentence, of each command line of a program in the pages."""
+    """Return page, arguments and whether it is in a sentence, for each command line of a program in the pages."""
 
     def lines_of(text: str) -> Iterator[tuple[str, bool]]:
         for line in "\n".join(blocks(text, "sh", "console")).replace("\\\n", " ").splitlines():

@@ -15,7 +15,7 @@ PACKAGES = ("shared/stoppress", "cli/stoppress_cli")
 
 
 def listed() -> dict[str, str]:
-    """The purpose of each path in the page's list of rooms: one path a line, then two spaces or more, then its purpose."""
+    """Return the purpose of each path in the page's list of rooms; each line has a path, spaces and a purpose."""
     [block] = re.findall(r"^```text\n(.*?)^```$", PAGE.partition("\n## The rooms\n")[2], re.DOTALL | re.MULTILINE)
     lines = [re.fullmatch(r"(\S+) {2,}(\S.*)", line) for line in block.splitlines() if line]
     assert all(lines), block
@@ -23,7 +23,7 @@ def listed() -> dict[str, str]:
 
 
 def rooms(package: str) -> set[str]:
-    """The directories below a package that have files in them."""
+    """Return the directories below a package that contain files."""
     folder = ROOT / package
     files = (path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
     return {f"{path.parent.relative_to(ROOT).as_posix()}/" for path in files} - {f"{package}/"}

@@ -1,4 +1,4 @@
-"""The pages of CMSs name every setting of each adapter, the table of signatures has each scheme, their examples work."""
+"""The pages of CMSs list every setting of each adapter, the table of signatures has each scheme, and the examples work."""
 
 import json
 import re
@@ -34,7 +34,7 @@ by_page = pytest.mark.parametrize("page", OF_A_CMS)
 
 
 def text_about(name: str) -> str:
-    """The page that has an adapter, or its row in a table of adapters; and what the first page has about all of them."""
+    """Return an adapter's page, or its row in a table of adapters, with the first page's text for all adapters."""
     [common] = re.findall(r"^- \*\*Settings\.\*\* .*$", PAGES["index.md"], re.MULTILINE)
     if rows := re.findall(rf"^\| `{name}` \|.*$", PAGES["other-cms.md"], re.MULTILINE):
         return "\n".join([*rows, common])
@@ -68,7 +68,7 @@ def test_each_cms_has_the_same_headings_in_the_same_order(page: str) -> None:
 
 
 @by_page
-def test_the_source_of_a_page_is_what_a_site_takes(page: str) -> None:
+def test_the_source_example_of_a_page_is_valid(page: str) -> None:
     (text,) = blocks(PAGES[page], "json")
     site = read_site(json.dumps({"host": "www.example.com", "publication": "Example News", **json.loads(text)}), 1)
     ((name, source),) = site.sources.items()
@@ -79,11 +79,11 @@ def test_the_source_of_a_page_is_what_a_site_takes(page: str) -> None:
     }
 
 
-def test_the_choice_leads_to_each_page() -> None:
+def test_the_choice_of_cms_links_to_each_page() -> None:
     assert set(PAGES) - {"index.md"} <= {link.partition("#")[0] for link in links(PAGES["index.md"])}
 
 
-def test_the_mapping_of_15_lines_reads_what_a_cms_may_post(tmp_path: Path) -> None:
+def test_the_mapping_of_15_lines_reads_a_delivery(tmp_path: Path) -> None:
     [example] = blocks(PAGES["other-cms.md"], "toml")
     (tmp_path / "acme.toml").write_text(example)
     url = "https://www.example.com/7"
@@ -118,7 +118,7 @@ def test_the_event_to_copy_gets_the_answer_below_it() -> None:
     assert take_event(read, read.action, site, now, {}, unknown_fields=unknown).answer == answer
 
 
-def test_the_signature_of_your_own_is_one() -> None:
+def test_the_example_of_a_custom_signature_is_valid() -> None:
     own = re.search(r'"signature": (\{.*\})`', WEBHOOK)
     assert own
     assert Hmac.of(json.loads(own[1])).header == "x-acme"
@@ -131,7 +131,7 @@ def test_the_handler_for_arc_passes_events_on_signed() -> None:
     script = f"""
     const module = {{}};
     let status = 200;
-    globalThis.fetch = async (url, asked) => {{ posted.push({{url, ...asked}}); return {{status, json: async () => ({{}})}}; }};
+    globalThis.fetch = async (url, options) => {{ posted.push({{url, ...options}}); return {{status, json: async () => ({{}})}}; }};
     const posted = [];
     process.env.STOPPRESS_URL = 'https://api.example.com/webhooks/www.example.com/arc';
     process.env.STOPPRESS_SECRET = '{SECRET}';
@@ -144,15 +144,15 @@ def test_the_handler_for_arc_passes_events_on_signed() -> None:
     }})();
     """
     ran = subprocess.run(["node", "-e", script], capture_output=True, text=True, check=True)  # noqa: S603, S607 - the document's
-    found: dict[str, Any] = json.loads(ran.stdout)
+    output: dict[str, Any] = json.loads(ran.stdout)
 
-    assert found["again"]
-    assert len(found["posted"]) == 3
-    for posted in found["posted"]:
+    assert output["again"]
+    assert len(output["posted"]) == 3
+    for posted in output["posted"]:
         request = Request(posted["headers"], posted["body"].encode(), posted["method"])
         verify.verify("standard", request, [SECRET], datetime.now(UTC))
-    assert json.loads(found["posted"][0]["body"]) == event
-    assert found["posted"][0]["headers"]["webhook-id"] == "msg_f1b2"
+    assert json.loads(output["posted"][0]["body"]) == event
+    assert output["posted"][0]["headers"]["webhook-id"] == "msg_f1b2"
 
 
 def test_the_recorded_delivery_and_the_signed_request_of_their_page_can_be_tried(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The guides to deploying and serving agree with the templates, and every `aws` command in the pages is one that AWS knows."""
+"""The guides to deploying and serving agree with the templates, and every `aws` command in the pages exists."""
 
 import json
 import re
@@ -37,21 +37,21 @@ def test_the_guide_answers_questions_in_the_order_in_which_sam_asks() -> None:
 
 def test_the_guide_has_a_command_for_the_role_of_each_environment() -> None:
     template_of_role = parse_yaml(text_of(".github/deploy-role.yaml"))
-    made = [shlex.split(line) for _, line, _ in commands("aws") if line.startswith("cloudformation create-stack")]
-    stacks = [words[words.index("--stack-name") + 1] for words in made]
-    given = [dict(re.findall(r"ParameterKey=(\w+),ParameterValue=(\S+)", " ".join(words))) for words in made]
+    created = [shlex.split(line) for _, line, _ in commands("aws") if line.startswith("cloudformation create-stack")]
+    stacks = [words[words.index("--stack-name") + 1] for words in created]
+    choices = [dict(re.findall(r"ParameterKey=(\w+),ParameterValue=(\S+)", " ".join(words))) for words in created]
 
     assert len(set(stacks)) == len(stacks) == len(ENVIRONMENTS)
-    assert {one.get("Environment", "production") for one in given} == set(
+    assert {values.get("Environment", "production") for values in choices} == set(
         template_of_role["Parameters"]["Environment"]["AllowedValues"]
     )
-    assert {one["StackName"] for one in given} == {
+    assert {values["StackName"] for values in choices} == {
         table["global"]["parameters"]["stack_name"] for table in ENVIRONMENTS.values()
     }
-    # An account has one provider for GitHub: the first makes it.
-    assert ["ProviderArn" in one for one in given] == [False, *[True] * (len(given) - 1)]
-    for one in given:
-        for name, value in one.items():
+    # An account has one provider for GitHub, which the first stack creates.
+    assert ["ProviderArn" in values for values in choices] == [False, *[True] * (len(choices) - 1)]
+    for values in choices:
+        for name, value in values.items():
             parameter = template_of_role["Parameters"][name]
             assert re.fullmatch(parameter.get("AllowedPattern", ".*"), value), f"{name}={value}"
             assert value in parameter.get("AllowedValues", [value]), f"{name}={value}"
@@ -72,18 +72,18 @@ def test_the_template_accepts_each_parameter_that_a_command_for_sam_sets(page: s
         assert value in map(str, parameter.get("AllowedValues", [value])), f"{page}: {word}"
 
 
-# Options of the CLI itself, and how many words follow.
+# Options of the CLI itself, and the number of words that follow.
 GLOBAL_OPTIONS = {"--endpoint-url": 1, "--region": 1, "--query": 1, "--output": 1, "--profile": 1, "--no-cli-pager": 0}
-# What the CLI does by itself, not an operation of the service.
+# Commands of the CLI itself, not operations of the service.
 OF_THE_CLI = {("s3", "ls"), ("s3", "rm"), ("s3", "cp"), ("s3", "sync"), ("cloudformation", "deploy")}
 SIMPLE = {"integer": int, "long": int, "float": float, "double": float}
 
 
 def from_words(shape: Shape, words: list[str], where: str) -> Any:
-    """What the CLI makes of an option's words: JSON, a file, the short form for structures, or a scalar."""
+    """Return the value of an option's words: JSON, a file, the short form for structures, or a scalar."""
     if len(words) == 1 and words[0].startswith("file://"):
         path = ROOT / words[0].removeprefix("file://")
-        if path.name == "versions.json":  # made by the command above it
+        if path.name == "versions.json":  # written by the command above it
             return {"Objects": [{"Key": "www.example.com/sitemap.xml", "VersionId": "1"}]}
         text = path.read_text(encoding="utf-8")
         return text if shape.type_name == "string" else json.loads(text)
@@ -103,8 +103,8 @@ def from_words(shape: Shape, words: list[str], where: str) -> Any:
     return SIMPLE.get(shape.type_name, str)(words[0])
 
 
-def given(asked: StructureShape, words: list[str], where: str) -> dict[str, Any]:
-    options = {f"--{xform_name(name, '-')}": name for name in asked.members}
+def parameters_of(structure: StructureShape, words: list[str], where: str) -> dict[str, Any]:
+    options = {f"--{xform_name(name, '-')}": name for name in structure.members}
     parameters: dict[str, Any] = {}
     while words:
         option = words.pop(0)
@@ -122,16 +122,16 @@ def given(asked: StructureShape, words: list[str], where: str) -> dict[str, Any]
             parameters[options[f"--{option.removeprefix('--no-')}"]] = False
             continue
         assert option in options, f"{where}: there is no {option}"
-        shape = asked.members[options[option]]
+        shape = structure.members[options[option]]
         parameters[options[option]] = True if shape.type_name == "boolean" else from_words(shape, values, where)
     return parameters
 
 
-# A sentence may name an operation without its parameters.
+# A sentence may mention an operation without its parameters.
 @pytest.mark.parametrize(
     ("page", "line"), [(page, line) for page, line, in_sentence in commands("aws") if " --" in line]
 )
-def test_a_command_for_aws_exists_there(page: str, line: str) -> None:
+def test_a_command_for_aws_exists(page: str, line: str) -> None:
     where = f"{page}: aws {line}"
     words = shlex.split(re.sub(r"<[a-z ]+>", "placeholder", line), comments=True)
     words = words[: words.index(">")] if ">" in words else words
@@ -148,6 +148,6 @@ def test_a_command_for_aws_exists_there(page: str, line: str) -> None:
     operations = {xform_name(name, "-"): name for name in model.operation_names}
     assert operation in operations, f"{where}: {service} has no {operation}"
 
-    asked = model.operation_model(operations[operation]).input_shape
-    assert asked
-    validate_parameters(given(asked, rest, where), asked)
+    shape = model.operation_model(operations[operation]).input_shape
+    assert shape
+    validate_parameters(parameters_of(shape, rest, where), shape)

@@ -1,4 +1,4 @@
-"""docs/reference/mappings.md says all that a mapping file may say, and its example can be used."""
+"""docs/reference/mappings.md lists every key of a mapping file, and its example works."""
 
 import json
 import re
@@ -16,7 +16,7 @@ DOCUMENT = text_of("docs/reference/mappings.md")
 NOW = datetime(2026, 11, 20, 9, tzinfo=UTC)
 
 
-def test_its_example_reads_what_it_speaks_of() -> None:
+def test_its_example_reads_the_delivery_that_it_describes() -> None:
     [example] = blocks(DOCUMENT, "toml")
     mapping = MappingFile.model_validate(tomllib.loads(example))
     live = {"number": 7, "heading": "Harbour", "section": "local", "live_since": "2026-11-20T08:00:00Z"}
@@ -29,7 +29,7 @@ def test_its_example_reads_what_it_speaks_of() -> None:
     assert verdicts[0].shown(NOW)["url"] == "https://www.example.com/local/7"
 
 
-def test_it_lists_every_key_every_setting_and_every_function() -> None:
+def test_the_page_lists_every_key_setting_and_function() -> None:
     keys = {field.alias or name for name, field in MappingFile.model_fields.items()}
     functions = {name.removeprefix("_func_") for name in vars(Functions) if name.startswith("_func_")}
 

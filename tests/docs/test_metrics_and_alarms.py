@@ -1,4 +1,4 @@
-"""The page of metrics and alarms has what the template and the functions have, and no more."""
+"""The page of metrics and alarms lists exactly those of the template and the functions."""
 
 import ast
 import json
@@ -14,7 +14,7 @@ from tests.docs.pages import ROOT, table_rows, text_of
 
 PAGE = text_of("docs/reference/metrics-and-alarms.md")
 STACK = template.load(ROOT / "template.yaml")
-ALARMS = {name: each for name, each in STACK.resources.items() if each["Type"] == "AWS::CloudWatch::Alarm"}
+ALARMS = {name: item for name, item in STACK.resources.items() if item["Type"] == "AWS::CloudWatch::Alarm"}
 FUNCTIONS = sorted(path.parent.name for path in (ROOT / "functions").glob("*/app.py"))
 METRIC = re.compile(
     r"(?:Audits|Due|Engines|Webhooks|Hubs|Pages|Pushes|Feeds|Entries|Events|Files|Articles|Sites|Objects|Marks|Places|Drift|Work|Needs|Recording|Writing)"
@@ -52,7 +52,7 @@ METRICS = set(first_cells("| metric | function | counts |"))
 
 
 def nodes_of(function: str) -> Iterator[ast.AST]:
-    """The code of a function's handler and of the modules of ours that it imports."""
+    """Yield the code of a function's handler and of the project's modules that it imports."""
     handler = ROOT / "functions" / function / "app.py"
     tree = ast.parse(handler.read_text(encoding="utf-8"))
     imported = [
@@ -63,12 +63,12 @@ def nodes_of(function: str) -> Iterator[ast.AST]:
     ]
     yield from ast.walk(tree)
     for path in {ROOT / "shared" / path for path in imported}:
-        if path.is_file() and path.stem != "metrics":  # names metrics, and counts none
+        if path.is_file() and path.stem != "metrics":  # contains names of metrics, and counts none
             yield from ast.walk(ast.parse(path.read_text(encoding="utf-8")))
 
 
-def counted(function: str) -> tuple[set[str], set[str]]:
-    """The metrics that a function counts, and the beginnings of those whose names end in an outcome."""
+def counted_metrics(function: str) -> tuple[set[str], set[str]]:
+    """Return the metrics that a function counts, and the prefixes of those whose names end in an outcome."""
     names: set[str] = set()
     beginnings: set[str] = set()
     for node in nodes_of(function):
@@ -81,7 +81,7 @@ def counted(function: str) -> tuple[set[str], set[str]]:
 
 
 def outcomes(function: str) -> set[str]:
-    """The outcomes that a function's code names as it makes one."""
+    """Return the outcomes that a function's code creates."""
     calls = [node for node in nodes_of(function) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
     words = [call.args[0] for call in calls if call.args and getattr(call.func, "id", "").endswith("Outcome")]
     return {str(word.value) for word in words if isinstance(word, ast.Constant)}
@@ -95,7 +95,7 @@ def test_every_alarm_has_a_row_and_every_row_is_an_alarm() -> None:
 def test_the_metrics_of_a_function_are_those_that_it_counts(function: str) -> None:
     rows = [row for row in table_rows(PAGE, "| metric | function | counts |") if function in row[1].split(", ")]
     listed = {name for row in rows for name in names_in(row[0])}
-    names, beginnings = counted(function)
+    names, beginnings = counted_metrics(function)
     by_outcome = {name for name in listed if any(name.startswith(begin) for begin in beginnings)} - names
 
     assert names | beginnings
@@ -113,8 +113,8 @@ def test_every_outcome_of_recording_is_explained_and_counted_under_its_name() ->
     }
 
 
-def watched() -> Iterator[tuple[str, str, dict[str, str]]]:
-    """Namespace, name and dimensions of each metric in an alarm."""
+def alarm_metrics() -> Iterator[tuple[str, str, dict[str, str]]]:
+    """Yield namespace, name and dimensions of each metric in an alarm."""
     for alarm in ALARMS.values():
         parts = [
             part["MetricStat"]["Metric"] for part in alarm["Properties"].get("Metrics", []) if "MetricStat" in part
@@ -122,10 +122,10 @@ def watched() -> Iterator[tuple[str, str, dict[str, str]]]:
         for metric in parts or [alarm["Properties"]]:
             namespace = metric["Namespace"]
             text = namespace if isinstance(namespace, str) else namespace["Fn::Sub"]
-            yield text, metric["MetricName"], {each["Name"]: each["Value"] for each in metric.get("Dimensions", [])}
+            yield text, metric["MetricName"], {item["Name"]: item["Value"] for item in metric.get("Dimensions", [])}
 
 
-def shown() -> Iterator[tuple[str, str, dict[str, str]]]:
+def dashboard_metrics() -> Iterator[tuple[str, str, dict[str, str]]]:
     body = STACK.resources["Overview"]["Properties"]["DashboardBody"]["Fn::Sub"]
     for widget in json.loads(body)["widgets"]:
         for metric in widget["properties"]["metrics"]:
@@ -136,12 +136,12 @@ def shown() -> Iterator[tuple[str, str, dict[str, str]]]:
                     assert "expression" in metric[0]
 
 
-WATCHED_BY_ALARMS = list(watched())
-SHOWN = [*WATCHED_BY_ALARMS, *shown()]
+WATCHED_BY_ALARMS = list(alarm_metrics())
+SHOWN = [*WATCHED_BY_ALARMS, *dashboard_metrics()]
 
 
 @pytest.mark.parametrize(("namespace", "name", "dimensions"), SHOWN)
-def test_a_metric_that_is_watched_or_shown_is_one_that_the_functions_or_aws_report(
+def test_each_metric_of_an_alarm_or_dashboard_is_reported(
     namespace: str, name: str, dimensions: dict[str, str]
 ) -> None:
     if namespace == "Stoppress/${AWS::StackName}":
@@ -161,5 +161,5 @@ def test_the_dashboard_shows_each_metric_that_an_alarm_watches() -> None:
     assert shown_of_ours >= {*OF_THE_STACK, "FeedsFailing"}
 
 
-def test_what_is_reported_without_a_dashboard_is_what_alarms_watch() -> None:
+def test_without_a_dashboard_the_metrics_are_those_of_the_alarms() -> None:
     assert {name for namespace, name, _ in WATCHED_BY_ALARMS if namespace.startswith("Stoppress")} == set(WATCHED)

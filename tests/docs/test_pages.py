@@ -1,4 +1,4 @@
-"""What holds for every page: links lead somewhere, commands exist, generated parts are up to date, examples run."""
+"""Every page has valid links, existing commands, up-to-date generated parts and working examples."""
 
 import importlib.util
 import json
@@ -34,7 +34,7 @@ def test_links_lead_to_files_and_headings(page: Path) -> None:
         is_page = target.suffix == ".md" and target.is_file()
         if "://" in link or link.startswith("mailto:"):
             continue
-        # The site has the pages of docs/ alone.
+        # The site has only the pages of docs/.
         is_on_the_site = target.is_relative_to(DOCS) or not page.is_relative_to(DOCS)
         if not (target.exists() and is_on_the_site) or (
             anchor and not (is_page and anchor in anchors(target.read_text(encoding="utf-8")))
@@ -45,17 +45,17 @@ def test_links_lead_to_files_and_headings(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.relative_to(DOCS).as_posix())
-def test_lists_and_tables_look_on_the_site_as_on_github(page: Path) -> None:
+def test_lists_and_tables_render_on_the_site_as_on_github(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     outside = re.sub(r"^( *)```.*?^ *```$", r"\1```", text, flags=re.MULTILINE | re.DOTALL)
 
-    # The site wants four spaces below an item of a list, and an empty line above a list or a table.
+    # The site needs four spaces below an item of a list, and an empty line above a list or a table.
     assert not re.findall(r"^ {1,3}\S.*", outside, re.MULTILINE)
     assert not re.findall(r"^(?![-|]|\d+\. |\s*$| {4}).*\n(?:- |1\. |\|).*", outside, re.MULTILINE)
 
 
 @by_page
-def test_generated_parts_are_what_the_code_writes(page: Path) -> None:
+def test_generated_parts_are_up_to_date(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
 
     assert text == with_parts(text), "run: .venv/bin/python -m tests.docs.generated"
@@ -71,7 +71,7 @@ COMMAND: Any = typer.main.get_command(app)
 
 
 def parse(words: list[str]) -> None:
-    """Parse a command line of `stoppress` without running it. Raises TyperException for what it does not understand."""
+    """Parse a command line of `stoppress` without running it. Raise TyperException if it is invalid."""
     command = COMMAND
     context = command.make_context("stoppress", words)
     while hasattr(command, "commands") and (rest := [*context._protected_args, *context.args]):
@@ -89,7 +89,7 @@ def test_a_command_in_a_page_can_be_typed(page: str, line: str, *, in_sentence: 
         with suppress(typer.Exit):  # of --help
             parse(words)
     except TyperException as error:
-        # A sentence may name a command without what it needs.
+        # A sentence may mention a command without its arguments.
         if not (in_sentence and type(error).__name__ in ("MissingParameter", "NoArgsIsHelpError")):
             pytest.fail(f"{page}: stoppress {line}: {error}")
 

@@ -1,4 +1,4 @@
-"""Each row of docs/explanation/promises.md names tests that exist. The tests of promises that no other file tests are here."""
+"""Each row of docs/explanation/promises.md lists existing tests. Tests of promises without another file are here."""
 
 import ast
 import re
@@ -29,33 +29,33 @@ def names_of_tests() -> set[str]:
 
 def test_each_promise_lists_tests_that_exist() -> None:
     rows = table_rows(PROMISES, "| promise | tests |")
-    known = names_of_tests()
+    tests = names_of_tests()
 
     assert len(rows) > 10
     for promise, *held in rows:
         named = re.findall(r"`(\w+)`", held[0])
         assert named, promise
-        assert not set(named) - known, promise
+        assert not set(named) - tests, promise
 
 
 @pytest.mark.moto
 def test_a_published_article_is_in_the_files_after_one_read_of_queue_and_stream(tmp_path: Path) -> None:
     mapped = {
-        name: said["Properties"]["MaximumBatchingWindowInSeconds"]
+        name: mapping["Properties"]["MaximumBatchingWindowInSeconds"]
         for resource in parse_yaml((ROOT / "template.yaml").read_text(encoding="utf-8"))["Resources"].values()
-        for name, said in resource.get("Properties", {}).get("Events", {}).items()
-        if "MaximumBatchingWindowInSeconds" in said["Properties"]
+        for name, mapping in resource.get("Properties", {}).get("Events", {}).items()
+        if "MaximumBatchingWindowInSeconds" in mapping["Properties"]
     }
-    assert mapped == {"ChangedPartitions": 1, "Changed": 1}  # the last one tells engines, afterwards
+    assert mapped == {"ChangedPartitions": 1, "Changed": 1}  # the last one notifies engines, afterwards
 
     with operated([], tmp_path) as stack:
-        [articles] = [one for one in stack.sources.queue_mappings if one.name == "RecordArticleArticles"]
+        [articles] = [source for source in stack.sources.queue_mappings if source.name == "RecordArticleArticles"]
         [stream] = stack.sources.stream_mappings
         [post] = playing.written([event(0, "1", "flood")])
-        with player.playing(stack, tmp_path / "made.jsonl", tmp_path, lambda _line, _text: None) as one:
-            one.sites[HOST] = {"sources": {"cms": {"secret": "newsroom"}}}
-            one._secrets["newsroom"] = "whsec_c3RvcHByZXNz"
-            one.step(post)
+        with player.playing(stack, tmp_path / "made.jsonl", tmp_path, lambda _line, _text: None) as opened:
+            opened.sites[HOST] = {"sources": {"cms": {"secret": "newsroom"}}}
+            opened._secrets["newsroom"] = "whsec_c3RvcHByZXNz"
+            opened.step(post)
         assert articles.deliver(stack.sources.invoke)
         assert stream.deliver(stack.sources.invoke, stack.clock.now())
         bucket = stack.only("AWS::S3::Bucket").ref
@@ -64,7 +64,7 @@ def test_a_published_article_is_in_the_files_after_one_read_of_queue_and_stream(
             assert url("flood").encode() in body
 
 
-def test_what_lies_in_quarantine_stays_for_thirty_days() -> None:
+def test_a_quarantined_event_is_kept_for_thirty_days() -> None:
     now = datetime(2026, 11, 20, 12, tzinfo=UTC)
     item = quarantine_item(HOST, "m1", "why", "{}", now)
 

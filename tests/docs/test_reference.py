@@ -20,7 +20,7 @@ SITE: Models = tuple(
     for model in vars(module).values()
     if isinstance(model, type) and issubclass(model, BaseModel)
 )
-# The kinds of steps whose keys a page has; scenario/file.py documents those of the others.
+# The kinds of steps whose keys a page lists; scenario/file.py documents the others.
 SCENARIO: Models = (
     *(KINDS[kind] for kind in ("site", "secret", "post", "event", "save", "expect")),
     Secret,

@@ -12,7 +12,7 @@ WRITES = {"dynamodb:PutItem", "dynamodb:DeleteItem", "dynamodb:BatchWriteItem"}
 
 
 def partitions(role: dict[str, Any]) -> Iterator[tuple[str, bool]]:
-    """Yield each beginning of a partition key that a role may use, and whether it may write there."""
+    """Yield each partition key prefix that a role may use, and whether it may write there."""
     for policy in role["Properties"]["Policies"]:
         for statement in policy["PolicyDocument"]["Statement"]:
             actions = statement["Action"]

@@ -1,4 +1,4 @@
-"""The nginx configuration docs/how-to/sitemaps.conf, run word for word in front of the bucket of a played scenario."""
+"""The nginx configuration docs/how-to/sitemaps.conf, run verbatim in front of the bucket of a played scenario."""
 
 import gzip
 import http.client
@@ -26,7 +26,7 @@ NEWS_HOST, HARBOUR = "www.example.com", "harbour.example.net"
 HOSTS = (NEWS_HOST, HARBOUR)
 SHARDS = {NEWS_HOST: "sitemap-2026-11.xml", HARBOUR: "sitemap-2026.xml"}
 FILES = [(host, name) for host in HOSTS for name in ("sitemap.xml", "sitemap-news.xml", SHARDS[host])]
-# All but the header by which poll_feeds recognises our own files.
+# All except the header by which poll_feeds recognises files of Stoppress.
 INSIDE = re.compile(r"x-amz-(?!meta-config$)|via$|x-cache$|age$", re.IGNORECASE)
 
 pytestmark = [pytest.mark.deployed, *SKIPS]
@@ -48,7 +48,7 @@ class Answer:
 
 @dataclass
 class Front:
-    """nginx, the stack behind it, and nginx's folder of kept answers."""
+    """nginx, the stack behind it, and nginx's cache folder."""
 
     port: int
     origin: str
@@ -64,12 +64,12 @@ class Front:
         body: bytes = self.stack.client("s3").get_object(Bucket=bucket, Key=f"{host}/{name}")["Body"].read()
         return body
 
-    def kept_s(self, host: str, name: str) -> int:
-        """For how long nginx has decided to keep an answer."""
-        return kept_s(self.kept, f"{host}/{name}")
+    def cached_s(self, host: str, name: str) -> int:
+        """Return the seconds for which nginx caches an answer."""
+        return cached_s(self.kept, f"{host}/{name}")
 
     def let_it_age(self, host: str, name: str) -> None:
-        """Makes a kept answer as old as it may get: nobody has to wait for it."""
+        """Make a cached answer expire now, instead of waiting."""
         entry = _entry(self.kept, f"{host}/{name}")
         version, _, _ = _head(entry)
         with entry.open("r+b") as file:
@@ -77,31 +77,31 @@ class Front:
 
 
 def ask(port: int, host: str, path: str, method: str = "GET", **headers: str) -> Answer:
-    """One request; names of headers are written with underscores."""
+    """Send a request; names of headers are written with underscores."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=START_S)
     try:
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         connection.request(method, path, headers={"Host": host, **sent})
         answer = connection.getresponse()
         names = {name.lower() for name, _ in answer.getheaders()}
-        said = {name: str(answer.getheader(name)) for name in names}  # what is said twice, parted by a comma
-        return Answer(answer.status, said, answer.read())
+        values = {name: str(answer.getheader(name)) for name in names}  # repeated headers, joined by a comma
+        return Answer(answer.status, values, answer.read())
     finally:
         connection.close()
 
 
-def kept_s(kept: Path, key: str) -> int:
-    """For how long nginx has decided to keep an answer."""
+def cached_s(kept: Path, key: str) -> int:
+    """Return the seconds for which nginx caches an answer."""
     _, valid, date = _head(_entry(kept, key))
     return valid - date
 
 
 def _entry(kept: Path, key: str) -> Path:
-    """The file of a kept answer. nginx gives it its name only after its reader has read it all: that is waited for."""
+    """Return the file of a cached answer, and wait for its name, which nginx sets after the client has read it all."""
     line = f"\nKEY: {key}\n".encode()
     until = time.monotonic() + START_S
     while time.monotonic() < until:
-        # What nginx has begun has a dot in its name, and is renamed under our eyes.
+        # An unfinished file has a dot in its name, and may be renamed at any time.
         for path in (path for path in kept.rglob("*") if path.is_file() and "." not in path.name):
             if line in path.read_bytes():
                 return path
@@ -110,10 +110,10 @@ def _entry(kept: Path, key: str) -> Path:
 
 
 def _head(entry: Path) -> tuple[int, int, int]:
-    """The head that nginx gives a kept answer: version of its form, until when it is good, when it was got (seconds)."""
+    """Return the head of a cached answer: version of the format, expiry, and time of the response (seconds)."""
     version, valid, _, _, _, date = struct.unpack_from("=QQQQQQ", entry.read_bytes())
     if version != 5:  # that of all nginx since 1.11.10
-        pytest.skip(f"this nginx keeps its answers in form {version}; form 5 is known here")
+        pytest.skip(f"this nginx caches answers in format {version}; this test reads format 5")
     return version, valid, date
 
 
@@ -132,7 +132,7 @@ def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
 
 
 def more(numbers: range, at: str) -> list[dict[str, object]]:
-    """Further articles of both hosts."""
+    """Return the steps of further articles of both hosts."""
     return [
         {
             "at": f"2026-11-20T{at}:00Z",
@@ -155,9 +155,7 @@ def more(numbers: range, at: str) -> list[dict[str, object]]:
 
 
 @by_file
-def test_a_file_stands_at_the_root_of_its_host_as_it_is_stored_and_is_not_sent_twice(
-    front: Front, host: str, name: str
-) -> None:
+def test_a_file_is_served_at_the_root_of_its_host_and_supports_304(front: Front, host: str, name: str) -> None:
     bucket = front.stack.only("AWS::S3::Bucket").ref
     stored = front.stack.client("s3").head_object(Bucket=bucket, Key=f"{host}/{name}")
     answer, head = front.ask(host, f"/{name}"), front.ask(host, f"/{name}", "HEAD")
@@ -178,15 +176,15 @@ def test_a_file_stands_at_the_root_of_its_host_as_it_is_stored_and_is_not_sent_t
         again = front.ask(host, f"/{name}", **condition)
         assert (again.status, again.body) == (304, b""), condition
     assert front.ask(host, f"/{name}", If_None_Match='"another"').status == 200
-    assert (front.ask(host, f"/{name}").cache, front.kept_s(host, name)) == ("HIT", max_age_s)
-    # Nothing that is said inside reaches a crawler.
+    assert (front.ask(host, f"/{name}").cache, front.cached_s(host, name)) == ("HIT", max_age_s)
+    # No internal header reaches a crawler.
     with urllib.request.urlopen(f"{front.origin}{host}/{name}") as inside:  # noqa: S310 - loopback
         assert any(INSIDE.match(header) for header in inside.headers), "else the test shows nothing"
     assert not [header for header in answer.headers if INSIDE.match(header)]
 
 
 @by_host
-def test_whoever_takes_gzip_is_sent_gzip(front: Front, host: str) -> None:
+def test_a_client_that_accepts_gzip_gets_gzip(front: Front, host: str) -> None:
     plain = front.ask(host, "/sitemap-news.xml")
     packed = front.ask(host, "/sitemap-news.xml", Accept_Encoding="gzip")
 
@@ -200,21 +198,21 @@ def test_whoever_takes_gzip_is_sent_gzip(front: Front, host: str) -> None:
 
 
 @by_host
-def test_a_file_that_is_not_there_is_404_and_asked_for_again_soon(front: Front, host: str) -> None:
+def test_a_missing_file_is_404_and_cached_briefly(front: Front, host: str) -> None:
     assert front.ask(host, "/sitemap-1999.xml").status == 404
-    assert front.kept_s(host, "sitemap-1999.xml") == 10
+    assert front.cached_s(host, "sitemap-1999.xml") == 10
 
 
 @by_host
-def test_a_query_string_neither_changes_a_file_nor_makes_another_copy(front: Front, host: str) -> None:
+def test_a_query_string_changes_neither_the_file_nor_the_cache_key(front: Front, host: str) -> None:
     front.ask(host, "/sitemap.xml")
-    asked = front.ask(host, "/sitemap.xml?list-type=2&prefix=")
+    answer = front.ask(host, "/sitemap.xml?list-type=2&prefix=")
 
-    assert (asked.status, asked.body, asked.cache) == (200, front.stored(host, "sitemap.xml"), "HIT")
+    assert (answer.status, answer.body, answer.cache) == (200, front.stored(host, "sitemap.xml"), "HIT")
 
 
 @pytest.mark.parametrize("host", ["elsewhere.example.org", "127.0.0.1", ""])
-def test_a_host_that_is_not_ours_is_given_nothing_of_another(front: Front, host: str) -> None:
+def test_an_unknown_host_gets_no_file_of_another(front: Front, host: str) -> None:
     for name in ("sitemap.xml", "sitemap-news.xml", f"{NEWS_HOST}/sitemap.xml"):
         answer = front.ask(host, f"/{name}")
         assert answer.status == (404 if host else 400)
@@ -222,14 +220,14 @@ def test_a_host_that_is_not_ours_is_given_nothing_of_another(front: Front, host:
 
 
 @by_host
-def test_only_files_are_served_and_no_list_of_them_and_they_can_only_be_read(front: Front, host: str) -> None:
+def test_only_files_are_served_read_only_and_without_a_listing(front: Front, host: str) -> None:
     for path in ("/", f"/{NEWS_HOST}/", f"/{HARBOUR}/sitemap.xml", "/sitemap", "/.%2fsitemaps/", "/sitemap.xml/"):
         answer = front.ask(host, path)
         assert (path, answer.status, b"sitemap" in answer.body) == (path, 404, False)
     assert [front.ask(host, "/sitemap.xml", method).status for method in ("PUT", "POST", "DELETE")] == [403] * 3
 
 
-def test_an_old_copy_of_an_unchanged_file_is_good_again_without_its_bytes(front: Front) -> None:
+def test_an_expired_copy_of_an_unchanged_file_is_revalidated(front: Front) -> None:
     before = front.ask(NEWS_HOST, "/sitemap.xml")
     front.let_it_age(NEWS_HOST, "sitemap.xml")
     after = front.ask(NEWS_HOST, "/sitemap.xml")
@@ -271,14 +269,14 @@ Distribution = tuple[str, list[str], list[dict[str, str]]]
 
 @pytest.fixture
 def distribution() -> Iterator[Distribution]:
-    """The URL of a server that says what CloudFront says beside the file, and the paths and headers of its requests."""
+    """Yield the URL of a server that sends CloudFront's headers, and the paths and headers of its requests."""
     received: list[dict[str, str]] = []
     answers = {f"/{NEWS_HOST}/sitemap.xml": (200, SAID_BY_CLOUDFRONT, SITEMAP)}
     with http_server.serving(answers, received) as (url, paths):
         yield f"{url}/", paths, received
 
 
-def test_of_a_request_only_the_name_of_the_file_goes_on(tmp_path: Path, distribution: Distribution) -> None:
+def test_only_the_path_of_a_request_is_forwarded_to_the_origin(tmp_path: Path, distribution: Distribution) -> None:
     sent = {"Cookie": "a=b", "Accept_Encoding": "gzip", "Authorization": "Basic YQ==", "User_Agent": "a crawler"}
     url, paths, received = distribution
     with nginx(tmp_path, url) as port:
@@ -288,7 +286,7 @@ def test_of_a_request_only_the_name_of_the_file_goes_on(tmp_path: Path, distribu
     assert received[0].keys() <= {"host", "connection"}
 
 
-def test_the_headers_of_cloudfront_end_at_nginx(tmp_path: Path, distribution: Distribution) -> None:
+def test_the_headers_of_cloudfront_are_removed_by_nginx(tmp_path: Path, distribution: Distribution) -> None:
     with nginx(tmp_path, distribution[0]) as port:
         ask(port, NEWS_HOST, "/sitemap.xml")
         plain = ask(port, NEWS_HOST, "/sitemap.xml")
@@ -300,14 +298,14 @@ def test_the_headers_of_cloudfront_end_at_nginx(tmp_path: Path, distribution: Di
     assert gzip.decompress(packed.body) == plain.body == SITEMAP
 
 
-def test_a_file_without_a_max_age_is_kept_for_a_minute(tmp_path: Path, distribution: Distribution) -> None:
+def test_a_file_without_a_max_age_is_cached_for_a_minute(tmp_path: Path, distribution: Distribution) -> None:
     with nginx(tmp_path, distribution[0]) as port:
         ask(port, NEWS_HOST, "/sitemap.xml")
 
-    assert kept_s(tmp_path / "kept", f"{NEWS_HOST}/sitemap.xml") == 60
+    assert cached_s(tmp_path / "kept", f"{NEWS_HOST}/sitemap.xml") == 60
 
 
-def test_while_the_origin_is_away_the_last_good_file_is_served(tmp_path: Path, front: Front) -> None:
+def test_the_last_good_file_is_served_while_the_origin_is_unavailable(tmp_path: Path, front: Front) -> None:
     origin = ExitStack()
     server = origin.enter_context(serving(front.stack))
     with origin, nginx(tmp_path, server.url) as port:

@@ -1,4 +1,4 @@
-"""The JSON Schema of a site's configuration is the published one, and it takes what the functions take."""
+"""The JSON Schema of a site's configuration is the published one, and it accepts the same documents as the functions."""
 
 import json
 import random
@@ -37,7 +37,7 @@ def test_each_setting_has_a_description() -> None:
 
 
 def test_the_examples_of_the_pages_and_the_sites_of_the_scenarios_are_valid() -> None:
-    # Some examples show only the keys that they are about.
+    # Some examples show only some keys.
     examples = [
         {"host": "www.example.com", "publication": "Example News"} | json.loads(block)
         for page in PAGES
@@ -62,7 +62,7 @@ def is_readable(document: Any) -> bool:
     return "publication" in document
 
 
-def test_what_the_functions_read_is_valid() -> None:
+def test_a_document_that_the_functions_accept_is_valid() -> None:
     for seed in range(40):
         document = case(seed, NOW).after
         read_site(json.dumps(document), 1)
@@ -83,7 +83,7 @@ def test_what_the_functions_read_is_valid() -> None:
     ],
     ids=str,
 )
-def test_what_the_functions_refuse_is_shown_at_its_place(change: dict[str, Any], place: str) -> None:
+def test_a_refused_document_has_an_error_at_the_wrong_key(change: dict[str, Any], place: str) -> None:
     document = {"host": "www.example.com", "publication": "A"} | change
     with pytest.raises(BadConfiguration):
         read_site(json.dumps(document), 1)
@@ -91,7 +91,7 @@ def test_what_the_functions_refuse_is_shown_at_its_place(change: dict[str, Any],
     assert fault.startswith(f"{place}: ")
 
 
-def test_every_setting_is_among_the_random_ones() -> None:
+def test_the_random_documents_use_every_setting() -> None:
     chance = random.Random("schema")
-    made = {name: make(chance) for name, make in SETTINGS.items()}
-    assert set(made) == schema()["properties"].keys() - {"host", "sources", "feeds"}
+    drawn = {name: make(chance) for name, make in SETTINGS.items()}
+    assert set(drawn) == schema()["properties"].keys() - {"host", "sources", "feeds"}

@@ -1,4 +1,4 @@
-"""Pages whose commands are typed at a demo: health, the editors' page, a test article, the webhook; and the keys of the JSON of `status`."""
+"""The commands of pages, typed at a demo: health, the editors' page, a test article, the webhook; and the JSON of `status`."""
 
 import json
 import re
@@ -22,7 +22,7 @@ from tests.unit.show.test_site import a_full_answer
 HOW_TO, SEND = "docs/how-to/health.md", "docs/how-to/send.md"
 
 
-def typed(line: str) -> Any:
+def run_cli(line: str) -> Any:
     clients.forget()
     return CliRunner().invoke(app, shlex.split(line))
 
@@ -35,7 +35,7 @@ def test_the_commands_of_the_page_print_what_it_shows(demo: Serving) -> None:
     )
     assert len(lines) >= 3
     for line in lines:
-        answer = typed(f"{line} --local {demo.url}")
+        answer = run_cli(f"{line} --local {demo.url}")
 
         assert (answer.exit_code, answer.stderr) == (0, ""), line
         if line == "status":
@@ -48,36 +48,36 @@ def test_the_commands_of_the_page_print_what_it_shows(demo: Serving) -> None:
 def test_the_command_for_the_editors_prints_an_address_that_is_served(demo: Serving) -> None:
     page = "docs/how-to/give-people-access.md"
     [line] = [line for name, line, _ in commands("stoppress") if name == page and line.startswith("sites page")]
-    answer = typed(line.replace("--stack stoppress", f"--local {demo.url}"))
+    answer = run_cli(line.replace("--stack stoppress", f"--local {demo.url}"))
     with urllib.request.urlopen(answer.stdout.strip()) as served:  # noqa: S310 - loopback
         assert "www.example.com" in served.read().decode()
 
-    unknown = typed(f"sites page other.example.com --local {demo.url}")
+    unknown = run_cli(f"sites page other.example.com --local {demo.url}")
     assert (unknown.exit_code, unknown.stdout) == (2, "")
 
 
 @pytest.mark.moto
-def test_a_test_article_goes_the_way_that_the_page_shows(demo: Serving) -> None:
+def test_a_test_article_passes_the_stages_that_the_page_shows(demo: Serving) -> None:
     [shown] = blocks(text_of(SEND), "console")
     line = next(line for page, line, in_sentence in commands("stoppress") if page == SEND and not in_sentence)
 
     def stages(text: str) -> list[str]:
         return sorted(re.sub(r"\d{4}-\d\d", "<month>", name) for name in re.findall(r" ms  (.*)", text))
 
-    answer = typed(line.replace("--stack stoppress", f"--local {demo.url}"))
+    answer = run_cli(line.replace("--stack stoppress", f"--local {demo.url}"))
 
     assert (answer.exit_code, answer.stderr) == (0, "")
     assert stages(answer.stdout) == stages(shown)
 
 
 @pytest.mark.moto
-def test_the_webhook_takes_the_program_and_the_secret_of_its_page(demo: Serving) -> None:
+def test_the_webhook_accepts_the_program_and_the_secret_of_its_page(demo: Serving) -> None:
     [(line, secret)] = re.findall(
         r"^stoppress (send .*) > send\.py\nSTOPPRESS_SECRET=(\S+) python3 send\.py$",
         text_of("docs/reference/webhook.md"),
         re.MULTILINE,
     )
-    program = typed(f"{line} --local {demo.url}").stdout
+    program = run_cli(f"{line} --local {demo.url}").stdout
     command, environment = [sys.executable, "-c", program], {"STOPPRESS_SECRET": secret}
     answer = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60)  # noqa: S603 - ours
 

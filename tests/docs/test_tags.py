@@ -1,4 +1,4 @@
-"""The page of tags says what the code writes: each example is rendered here, and no tag is missing there. The site's page has rules."""
+"""The page of tags has every tag that the code writes, with rendered examples; the site's page has rules."""
 
 import json
 import re
@@ -77,7 +77,7 @@ OTHERS = [
 
 @cache
 def rendered() -> dict[str, str]:
-    """A site's files with every tag that the code writes, by what the page calls them."""
+    """Return a site's files with every tag that the code writes, by their names in the page."""
     now = MORNING + 2 * HOUR
     ledger = DecidedTable(SITE)
     for data in (FLOOD, *OTHERS):
@@ -85,12 +85,12 @@ def rendered() -> dict[str, str]:
             {"type": "article.published", "timestamp": "2026-11-20T10:00:00Z", "data": data}, SITE, "cms", now
         )
         assert not event.dropped
-        ledger.hear(event, now)
+        ledger.apply(event, now)
     event, _ = read_delivery({"type": "page.published", "data": {"id": "p", "url": page("storm")}}, SITE, "cms", now)
     general, news = list(ledger.general.values()), list(ledger.news.values())
     shard = render_general(general, SITE)
     plain = DecidedTable(SITE)
-    plain.hear(event, now)
+    plain.apply(event, now)
     feed = atom_name("news")
     mark = Mark("sitemap-2026-11.xml", MORNING + HOUR, 3, len(shard.body), "", ("sitemap-2026-11.xml.gz",))
     bodies = {
@@ -107,7 +107,7 @@ def rendered() -> dict[str, str]:
 
 @cache
 def sections() -> dict[str, list[list[str]]]:
-    """The rows of the page's tables by heading."""
+    """Return the rows of the page's tables by heading."""
     parts = {part.partition("\n")[0]: part for part in PAGE.split("\n## ")[1:]}
     return {heading: table_rows(part, "| ") for heading, part in parts.items() if "\n| " in part}
 
@@ -141,7 +141,7 @@ def test_every_tag_of_a_feed_has_a_row() -> None:
     assert written - {"name"} == {tag for tag, _, _ in rows("Atom feeds")}
 
 
-def test_what_is_never_written_is_nowhere() -> None:
+def test_tags_that_are_never_written_are_in_no_file() -> None:
     cells = [row[0] for row in sections()["What is never written"]]
     never = {
         tag
@@ -159,7 +159,7 @@ def test_what_is_never_written_is_nowhere() -> None:
 
 
 @pytest.mark.parametrize("row", table_rows(text_of("docs/reference/site.md"), "| rules |"), ids=lambda row: row[0])
-def test_a_rule_decides_as_in_its_row(row: list[str]) -> None:
+def test_a_rule_has_the_effect_of_its_row(row: list[str]) -> None:
     rules_said, path_said, general, news = row
     rules = [Rule.model_validate(rule) for rule in json.loads(rules_said.strip("`"))]
     path = path_said.strip("`")

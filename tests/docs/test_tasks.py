@@ -1,4 +1,4 @@
-"""The commands of an operator's tasks do what the sections of the pages say."""
+"""The commands in the pages' sections do their tasks."""
 
 import json
 import shlex
@@ -31,7 +31,7 @@ def section_of(link: str) -> str:
 
 
 def web(url: str, _headers: object = None, **_limits: object) -> http.Response:
-    """The internet: an old sitemap, and feeds everywhere else."""
+    """Answer as the Internet: with an old sitemap, and feeds everywhere else."""
     return http.Response(200, {}, (SITEMAP if "sitemap" in url else FEED).encode(), url)
 
 
@@ -48,8 +48,8 @@ def type_in(operator: Operator, link: str) -> None:
     for language, code in fenced(section_of(link)):
         if language == "json":
             path = operator.folder / "site.json"
-            known = json.loads(path.read_text()) if path.exists() else {}
-            path.write_text(json.dumps({**known, **json.loads(code)}))
+            before = json.loads(path.read_text()) if path.exists() else {}
+            path.write_text(json.dumps({**before, **json.loads(code)}))
         if language != "sh":
             continue
         for line in code.splitlines():
@@ -91,7 +91,7 @@ def has_imported_the_archive(run: Operator) -> None:
     assert b"/2019/03/flood<" in objects(run.stack)["www.example.com/sitemap-2019-03.xml"]
 
 
-# The sections in the order in which they are typed, and what is true after each.
+# The sections in the order in which they are typed, and the check after each.
 TYPED: dict[str, Callable[[Operator], None]] = {
     "sites.md#add-a-site": has_added_the_site,
     "feeds.md#add-a-feed": has_added_the_feed,

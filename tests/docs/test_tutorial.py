@@ -1,4 +1,4 @@
-"""docs/tutorial.md: what a reader types, in the order of the page, and the files that it shows."""
+"""docs/tutorial.md: the commands in the order of the page, and the files that it shows."""
 
 import json
 import re
@@ -17,12 +17,12 @@ from tests.support import playing
 
 TUTORIAL = text_of("docs/tutorial.md")
 [SCENARIO] = blocks(TUTORIAL, "json")
-# What differs from run to run: the id of a test article, milliseconds, instants, the dates that are made from them.
+# Values that differ from run to run: the id of a test article, milliseconds, instants, and dates.
 VARIES = (r"stoppress-test-\w+", r" +[\d,]+ ms", r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d", r"\d{4}-\d\d\.xml")
 
 
 def shown(command: str) -> str:
-    """What the page shows below a command, up to the next one."""
+    """Return the text that the page shows below a command, up to the next one."""
     [block] = [code for code in blocks(TUTORIAL, "console") if f"$ {command}\n" in code]
     return re.split(r"^\$ ", block.partition(f"$ {command}\n")[2], maxsplit=1, flags=re.MULTILINE)[0]
 
@@ -53,7 +53,7 @@ def test_the_file_that_a_reader_saves_does_not_fail_the_checks(tmp_path: Path) -
 
 
 @pytest.mark.moto
-def test_what_is_typed_at_the_demo_prints_what_the_page_shows(tmp_path: Path) -> None:
+def test_the_commands_for_the_demo_print_what_the_page_shows(tmp_path: Path) -> None:
     steps = TUTORIAL[TUTORIAL.index("\n## 2. ") : TUTORIAL.index("\n## 5. ")]
     typed = "".join(blocks(steps, "console"))
     with serving("demo", "--port", 0, cwd=tmp_path) as served:
@@ -73,7 +73,7 @@ def test_what_is_typed_at_the_demo_prints_what_the_page_shows(tmp_path: Path) ->
 
 
 @pytest.mark.moto
-def test_the_demo_serves_what_it_has_shown(demo: Serving) -> None:
+def test_the_demo_serves_the_files_of_the_page(demo: Serving) -> None:
     rows = re.findall(r"^ +(\S+) .* (yes|no) +\S+ *$", demo.printed, re.MULTILINE)
     assert {slug for slug, answer in rows if answer == "no"} == {"flood-closes-the-harbour", "concert-called-off"}
     news = _get(f"{demo.url}sitemap-news.xml")

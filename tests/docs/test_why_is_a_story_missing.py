@@ -22,16 +22,16 @@ MADE = [
 
 
 def shown() -> list[tuple[list[str], str]]:
-    """The words after `stoppress explain` in each command of the page, and what it prints."""
+    """Return the arguments of each `stoppress explain` in the page, and its output."""
     blocks = re.findall(r"^```console\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     commands = [part for block in blocks for part in re.split(r"^\$ stoppress explain ", block, flags=re.MULTILINE)[1:]]
     return [(shlex.split(line), output) for line, output in (command.split("\n", 1) for command in commands)]
 
 
 def test_each_command_prints_what_the_page_shows(tmp_path: Path) -> None:
-    for (asked, *options), output in shown():
+    for (target, *options), output in shown():
         assert options in ([], ["--site", HOST])
-        assert as_text(as_lines(answer(MADE, asked, tmp_path))) == output
+        assert as_text(as_lines(answer(MADE, target, tmp_path))) == output
 
 
 def test_every_kind_of_reason_has_a_row() -> None:

@@ -1,4 +1,4 @@
-"""The plugin for WordPress: what it sends is signed, and is our own contract."""
+"""The plugin for WordPress sends signed events of the standard contract."""
 
 import json
 import re
@@ -26,12 +26,12 @@ pytestmark = pytest.mark.skipif(not shutil.which("php"), reason="PHP is not ther
 
 
 def play(*steps: tuple[str, Any], status: int = 200, **constants: Any) -> dict[str, Any]:
-    """What one request of WordPress comes to: requests, retries, log."""
+    """Run one request of WordPress, and return its requests, retries and log."""
     constants = {"STOPPRESS_URL": URL, "STOPPRESS_SECRET": SECRET, **constants}
     defined = {name: value for name, value in constants.items() if value is not None}
-    given = {"status": status, "constants": defined, "steps": steps}
+    request = {"status": status, "constants": defined, "steps": steps}
     command = [str(shutil.which("php")), "-n", str(WORDPRESS), str(PLUGIN)]
-    ran = subprocess.run(command, input=json.dumps(given), capture_output=True, text=True, check=False)  # noqa: S603 - our own
+    ran = subprocess.run(command, input=json.dumps(request), capture_output=True, text=True, check=False)  # noqa: S603 - our own
     assert (ran.returncode, ran.stderr) == (0, ""), ran.stdout
     outcome: dict[str, Any] = json.loads(ran.stdout)
     return outcome
@@ -47,7 +47,7 @@ def bodies_of(*steps: tuple[str, Any], **constants: Any) -> list[dict[str, Any]]
 
 
 def event(body: dict[str, Any]) -> ArticleEvent:
-    """The event that our contract makes of a body, in which it knows every field."""
+    """Return the event of a body, after checking that the contract has every field."""
     read, unknown = read_delivery(body, SITE, "cms", datetime.now(UTC))
     assert unknown == []
     return read
@@ -97,7 +97,7 @@ def test_a_new_slug_is_sent_with_its_former_url_and_each_change_has_a_higher_ver
         (("delete", 7), "article.deleted"),
     ],
 )
-def test_a_post_that_is_public_no_more_is_taken_out_by_its_id(step: tuple[str, Any], kind: str) -> None:
+def test_a_post_that_is_no_longer_public_is_removed_by_its_id(step: tuple[str, Any], kind: str) -> None:
     (body,) = bodies_of(("there_is", {"ID": 7}), step)
 
     assert body["type"] == kind
@@ -118,11 +118,11 @@ def test_a_post_that_is_public_no_more_is_taken_out_by_its_id(step: tuple[str, A
     ],
     ids=str,
 )
-def test_what_no_reader_can_see_is_not_sent(steps: list[tuple[str, Any]]) -> None:
+def test_a_post_that_readers_cannot_see_is_not_sent(steps: list[tuple[str, Any]]) -> None:
     assert bodies_of(*steps) == []
 
 
-def test_a_scheduled_post_is_sent_when_its_hour_has_come() -> None:
+def test_a_scheduled_post_is_sent_at_its_publication() -> None:
     scheduled = ("there_is", {"ID": 7, "post_status": "future", "post_name": "not-yet"})
     (body,) = bodies_of(scheduled, ("update", {"ID": 7, "post_status": "publish", "post_name": "flood"}))
 
@@ -130,7 +130,7 @@ def test_a_scheduled_post_is_sent_when_its_hour_has_come() -> None:
     assert body["data"]["previous_urls"] == []
 
 
-def test_of_changes_in_one_request_the_last_is_sent_and_a_publication_stays_one() -> None:
+def test_the_last_change_of_a_request_is_sent_and_a_publication_stays_one() -> None:
     (body,) = bodies_of(("insert", {"ID": 7}), ("update", {"ID": 7, "post_title": "Flood, edited"}))
     assert (body["type"], body["data"]["title"]) == ("article.published", "Flood, edited")
 
@@ -150,7 +150,7 @@ def test_of_changes_in_one_request_the_last_is_sent_and_a_publication_stays_one(
     ],
     ids=str,
 )
-def test_of_a_post_saved_again_within_a_save_the_later_state_is_sent(
+def test_a_nested_save_of_a_post_sends_the_later_state(
     again: dict[str, Any], step: tuple[str, Any], expected: tuple[str, str | None]
 ) -> None:
     *_, body = bodies_of(("there_is", {"ID": 7}), ("save_again", {"ID": 7, **again}), step)
@@ -178,17 +178,17 @@ def test_of_a_post_saved_again_within_a_save_the_later_state_is_sent(
     ],
     ids=str,
 )
-def test_what_keeps_a_post_out_is_sent(changed: dict[str, Any], field: str, value: object) -> None:
+def test_the_reason_that_excludes_a_post_is_sent(changed: dict[str, Any], field: str, value: object) -> None:
     (body,) = bodies_of(("insert", {"ID": 7, **changed}))
 
     assert getattr(event(body), field) == value
 
 
 def test_a_post_that_becomes_a_page_leaves_and_returns_as_a_post() -> None:
-    (gone,) = bodies_of(("there_is", {"ID": 7}), ("update", {"ID": 7, "post_type": "page"}))
+    (removal,) = bodies_of(("there_is", {"ID": 7}), ("update", {"ID": 7, "post_type": "page"}))
     (back,) = bodies_of(("there_is", {"ID": 7, "post_type": "page"}), ("update", {"ID": 7, "post_type": "post"}))
 
-    assert (gone["type"], back["type"]) == ("article.unpublished", "article.published")
+    assert (removal["type"], back["type"]) == ("article.unpublished", "article.published")
 
 
 def test_other_types_are_sent_where_the_configuration_lists_them() -> None:
@@ -212,9 +212,7 @@ def test_sites_of_a_network_do_not_share_ids() -> None:
 @pytest.mark.parametrize(
     ("status", "tried_again"), [(0, True), (503, True), (429, True), (200, False), (400, False), (401, False)]
 )
-def test_what_is_not_taken_for_a_reason_that_may_pass_is_tried_again_signed_anew(
-    status: int, tried_again: bool
-) -> None:
+def test_a_temporarily_refused_post_is_retried_with_a_new_signature(status: int, tried_again: bool) -> None:
     outcome = play(("insert", {"ID": 7}), status=status)
 
     assert bool(outcome["log"]) == (status != 200)
@@ -233,7 +231,7 @@ def test_what_is_not_taken_for_a_reason_that_may_pass_is_tried_again_signed_anew
 
 
 @pytest.mark.parametrize("name", ["STOPPRESS_URL", "STOPPRESS_SECRET"])
-def test_a_post_is_saved_and_nothing_is_sent_before_the_constants_are_defined(name: str) -> None:
+def test_without_the_constants_a_post_is_saved_and_nothing_is_sent(name: str) -> None:
     missing: dict[str, Any] = {name: None}
     outcome = play(("insert", {"ID": 7}), **missing)
 

@@ -196,7 +196,7 @@ def test_a_rejected_request_is_answered_with_what_to_change(tmp_path: Path) -> N
     answers = [
         text.partition("{")
         for name in names
-        for text in play(playing.SCENARIOS / f"{name}.jsonl", tmp_path / name).said
+        for text in play(playing.SCENARIOS / f"{name}.jsonl", tmp_path / name).messages
         if re.search("→ [45].. ", text)
     ]
     errors = [json.loads(brace + rest)["error"] for _, brace, rest in answers if "error" in rest]
@@ -283,7 +283,7 @@ def test_doctor_status_and_sites_robots_report_the_lines_of_new_indexes(
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "host.pem"))
         monkeypatch.setattr(address, "_tls", address._tls.__wrapped__)  # not the certificates of an earlier test
         monkeypatch.setattr(served, "PAUSE_SECONDS", 0.0)
-        with operated.doors(stack), host.served(tmp_path) as (place, port):
+        with operated.connected(stack), host.served(tmp_path) as (place, port):
             for words in ("sites robots", "status", f"doctor --connect {place}:{port}"):
                 printed[words] = CliRunner().invoke(app, [*words.split(), HOST, "--stack", "newsroom"]).stdout
 

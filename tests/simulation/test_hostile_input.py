@@ -20,7 +20,7 @@ from stoppress.model.event import from_message, to_message
 from stoppress.model.site import BadConfiguration, Site, read_site
 from tests.support import moto_aws
 from tests.support.article_events import HOST, MORNING, SITE, publish
-from tests.support.moto_aws import MotoAws, failed_ones, queue_batch
+from tests.support.moto_aws import MotoAws, failed_ids, queue_batch
 
 HERE = Path(__file__).parents[1]
 FEEDS = [path.read_bytes() for path in sorted((HERE / "fixtures/feeds").glob("*.xml"))]
@@ -144,4 +144,4 @@ BUS_EVENT = json.dumps(
     )
 )
 def test_a_message_is_applied_or_in_quarantine_and_is_never_delivered_again(behind: MotoAws, bodies: list[str]) -> None:
-    assert failed_ones(behind.call("record_article", queue_batch(bodies, sent_at=MORNING))) == []
+    assert failed_ids(behind.call("record_article", queue_batch(bodies, sent_at=MORNING))) == []

@@ -1,4 +1,4 @@
-"""The APIs of six CMSs in memory, as their vendors document them, each with the webhook that tells of the same story."""
+"""The APIs of six CMSs in memory, as their vendors document them, each with its webhook for the same story."""
 
 import json
 import re
@@ -80,15 +80,15 @@ class Api:
     limit = 100
 
     def fetch(self, url: str, headers: Mapping[str, str] | None = None) -> Response:
-        """Stands for `stoppress.http.client.fetch`."""
+        """Replace `stoppress.http.client.fetch`."""
         number = len(self.requests)
         self.requests.append(url)
         self.headers.append(headers or {})
         self.before(number)
-        if isinstance(given := self.answers.get(number), Exception):
-            raise given
-        if given:
-            return given
+        if isinstance(answer := self.answers.get(number), Exception):
+            raise answer
+        if answer:
+            return answer
         assert url.partition("?")[0] == self.url
         return self.answer(dict(parse_qsl(urlsplit(url).query)), headers or {})
 
@@ -103,7 +103,7 @@ class Api:
         return self.shown(items[(page - 1) * size : page * size], len(items), query)
 
     def items(self, query: dict[str, str]) -> list[dict[str, Any]]:
-        """The items of the stories in the period of a request, by number."""
+        """Return the items of the stories in the period of a request, by number."""
         start = datetime.fromisoformat(query.get(self.since, "0001-01-01T00:00:00Z"))
         end = datetime.fromisoformat(query.get(self.until, "9999-12-31T00:00:00Z"))
         stories = sorted(self.stories, key=lambda story: story.number)
@@ -117,21 +117,21 @@ class Api:
         raise NotImplementedError
 
     def item(self, story: Story) -> dict[str, Any]:
-        """A story in the API's answer."""
+        """Return a story as the API's answer contains it."""
         document: dict[str, Any] = self._fill(documents(self.adapter)["item"], story)
         return document
 
     def webhook(self, story: Story) -> tuple[dict[str, str], Any]:
-        """The headers and the body of the delivery that tells of a story."""
+        """Return the headers and the body of a story's delivery."""
         headers, body = (self._fill(documents(self.adapter)[name], story) for name in ("headers", "webhook"))
         return headers, body
 
     def _fill(self, value: Any, story: Story) -> Any:
         match value:
             case dict():
-                return {name: self._fill(each, story) for name, each in value.items()}
+                return {name: self._fill(child, story) for name, child in value.items()}
             case list():
-                return [self._fill(each, story) for each in value]
+                return [self._fill(child, story) for child in value]
             case "{item}":
                 return self.item(story)
             case "{number}":
@@ -141,7 +141,7 @@ class Api:
 
 @cache
 def documents(adapter: str) -> dict[str, Any]:
-    """An item of a CMS, and the webhook that tells of it; `{story.…}` is what changes from story to story."""
+    """Return an item of a CMS and its webhook; `{story.…}` is what changes from story to story."""
     document: dict[str, Any] = json.loads((APIS_FOLDER / f"{adapter}.json").read_text(encoding="utf-8"))
     return document
 
@@ -181,14 +181,14 @@ class Blog(WordPress):
     status: int = 200
 
     def publish(self, id_: int, at: datetime, slug: str = "") -> None:
-        """Adds a post, or changes it at an instant. Its date stays the first one."""
+        """Add a post, or change it at an instant. Its date stays the first one."""
         before = self.posts.get(id_)
         first = datetime.fromisoformat(before["date_gmt"]) if before else at
         story = Story(id_, first, at, slug or (before["slug"] if before else ""))
         self.posts[id_] = self.item(story) | {"_embedded": {}, "story": story}
 
     def delivery(self, id_: int) -> dict[str, Any]:
-        """What the plugin WP Webhooks sends of a post."""
+        """Return what the plugin WP Webhooks sends of a post."""
         _, body = self.webhook(self.posts[id_]["story"])
         body["post"]["post_modified_gmt"] = self.posts[id_]["modified_gmt"].replace("T", " ")
         return {name: body[name] for name in ("post_id", "post_permalink", "post")}
@@ -302,16 +302,16 @@ class Sanity(Api):
     def answer(self, query: dict[str, str], headers: Mapping[str, str]) -> Response:
         if headers.get("authorization") != f"Bearer {KEY}":
             return reply({"statusCode": 401, "error": "Unauthorized"}, 401)
-        given = {name: json.loads(value) for name, value in query.items() if name.startswith("$")}
+        values = {name: json.loads(value) for name, value in query.items() if name.startswith("$")}
         groq = query["query"]
-        assert {*re.findall(r"\$\w+", groq)} == given.keys(), groq
+        assert {*re.findall(r"\$\w+", groq)} == values.keys(), groq
         assert all(condition in groq for condition in self._conditions), groq
         [size] = [int(end) for end in re.findall(r"\[0\.\.\.(\d+)\]$", groq)]
         documents = [
             document
             for document in self.items({})
-            if document["_id"] > given["$cursor"] and given["$since"] <= document["_updatedAt"] < given["$until"]
-            if given["$types"] is None or document["_type"] in given["$types"]
+            if document["_id"] > values["$cursor"] and values["$since"] <= document["_updatedAt"] < values["$until"]
+            if values["$types"] is None or document["_type"] in values["$types"]
         ]
         return reply({"ms": 3, "query": groq, "result": documents[:size]})
 
@@ -324,13 +324,13 @@ def reply(document: Any, status: int = 200, **headers: str) -> Response:
     return Response(status, {"content-type": "application/json", **named}, json.dumps(document).encode(), "")
 
 
-# ── listings of them: what to list, and the pages that come ──
+# ── listings: the query, and the pages that it returns ──
 
 DAY = datetime(2026, 11, 20, tzinfo=UTC)
 
 
 def stories(count: int, first: int = 1) -> list[Story]:
-    """Stories that were published on one day and edited ten minutes apart from noon on."""
+    """Return stories that were published on one day and edited ten minutes apart from noon on."""
     return [
         Story(n, DAY + timedelta(seconds=n), DAY + timedelta(hours=12, minutes=10 * n))
         for n in range(first, first + count)
@@ -340,7 +340,7 @@ def stories(count: int, first: int = 1) -> list[Story]:
 def query(
     api: Api, since: datetime | None = None, until: datetime | None = None, url: str = "", key: str | None = KEY
 ) -> Query:
-    """What to list of an API: a source of a site, whose `list.url` is the API's."""
+    """Return the query for a site's source whose `list.url` is the API's."""
     source = {"adapter": api.adapter, "settings": api.settings, "list": {"url": url or api.url, "secret": "key"}}
     site = Site.model_validate({"host": HOST, "publication": "News", "sources": {"cms": source}})
     secrets = (key,) if key else ()
@@ -356,7 +356,7 @@ def events(pages: Iterable[Page]) -> list[ArticleEvent]:
 
 
 def slugs(pages: Iterable[Page]) -> list[str]:
-    """The last part of each URL, in the order of the list."""
+    """Return the last part of each URL, in the order of the list."""
     return [str(event.url).rsplit("/", 1)[-1] for event in events(pages)]
 
 

@@ -1,4 +1,4 @@
-"""An in-memory table: applies each decision at once, without failures."""
+"""An in-memory table that applies each decision immediately, without failures."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -27,7 +27,7 @@ def page(path: str) -> str:
 
 
 def publish(article: str = "1042", path: str = "flood", **changes: Any) -> ArticleEvent:
-    """A CMS's event that publishes an article at eight in the morning; `changes` overrides fields."""
+    """Return a CMS's event that publishes an article at eight in the morning; `changes` overrides fields."""
     values: dict[str, Any] = {
         "site": HOST,
         "source": "cms",
@@ -43,7 +43,7 @@ def publish(article: str = "1042", path: str = "flood", **changes: Any) -> Artic
 
 
 def remove(article: str = "1042", **changes: Any) -> ArticleEvent:
-    """A CMS's event that removes an article a minute after eight; `changes` overrides fields."""
+    """Return a CMS's event that removes an article a minute after eight; `changes` overrides fields."""
     values: dict[str, Any] = {
         "site": HOST,
         "source": "cms",
@@ -69,7 +69,7 @@ class DecidedTable:
         self.waiting: dict[tuple[str, str], ArticleEvent] = {}
         self.writes = 0
 
-    def hear(self, event: ArticleEvent, now: datetime | None = None) -> Decision:
+    def apply(self, event: ArticleEvent, now: datetime | None = None) -> Decision:
         """Decide an event and apply the decision. By default the event is received at its own timestamp."""
         now = now or event.received_at or event.timestamp or MORNING
         event = replace(event, received_at=event.received_at or now)
@@ -89,20 +89,20 @@ class DecidedTable:
         self._check(now)
         for back in decision.returns:
             for url in back.previous_urls if back.action == "again" else ():
-                self.hear(replace(back, url=url, previous_urls=()), now)
+                self.apply(replace(back, url=url, previous_urls=()), now)
             if back.action == "again":
                 continue
             if back.release:
                 self.due[back.release, back.name] = back
             else:
-                self.hear(replace(back, release=now), now)
+                self.apply(replace(back, release=now), now)
         return decision
 
     def _take_out(self, decision: Decision) -> None:
         for entry in decision.out:
             if entry.published:
-                gone = self.news.pop((entry.file, entry.url, entry.published), None)
-                assert gone or entry.place is None, "a place is given back only with its entry"
+                news = self.news.pop((entry.file, entry.url, entry.published), None)
+                assert news or entry.place is None, "a place is given back only with its entry"
             else:
                 self.general.pop((entry.file, entry.url), None)
             if entry.place:
@@ -131,7 +131,7 @@ class DecidedTable:
     def release(self, now: datetime) -> None:
         """Record again the events that are due, as roll_window does each minute."""
         for due in sorted(due for due in self.due if due[0] <= now):
-            self.hear(self.due[due], now)
+            self.apply(self.due[due], now)
 
     @property
     def pages(self) -> dict[str, str]:
@@ -148,10 +148,8 @@ class DecidedTable:
         pages = [identity(url) for url in urls_of(event, own)]
         stored = {page: claim for page in pages if (claim := self.claims.get(page))}
         claims = {page: claim for page, claim in stored.items() if claim.owner}
-        listed = [
-            *(link.href for link in event.alternates),
-            *(url for one in stored.values() for url in one.lists.values()),
-        ]
+        listed = [link.href for link in event.alternates]
+        listed += [url for claim in stored.values() for url in claim.lists.values()]
         versions = {page: claim for page, claim in stored.items() if not claim.owner}
         versions |= {
             identity(url): self.claims.get(identity(url), Claim(self.site.host, url))
@@ -159,10 +157,9 @@ class DecidedTable:
             if is_version(url, [self.site.host])
         }
         owners = {claim.owner: self.articles[claim.owner] for claim in claims.values() if claim.owner in self.articles}
-        again = {
-            name: newest for name, one in {event.name: own, **owners}.items() if one and (newest := self._again(one))
-        }
-        waiting = {name: one for (page, name), one in self.waiting.items() if page in pages}
+        holders = {event.name: own, **owners}
+        again = {name: newest for name, article in holders.items() if article and (newest := self._again(article))}
+        waiting = {name: event for (page, name), event in self.waiting.items() if page in pages}
         shown = [entry.alternates for (_, url), entry in self.general.items() if url in pages]
         return Known(own, claims, owners, again, waiting, versions, next(iter(shown), ()))
 
@@ -183,7 +180,7 @@ class DecidedTable:
 
     def _check(self, now: datetime) -> None:
         """Check after every event that each listed article has exactly one page, and no other article has one."""
-        listed = {identity(one.url): one for one in self.articles.values() if one.has_entries and one.url}
+        listed = {identity(owner.url): owner for owner in self.articles.values() if owner.has_entries and owner.url}
         assert sorted(url for _, url in self.general) == sorted(listed)
         for file, url in self.general:
             article = listed[url]

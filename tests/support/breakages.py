@@ -1,4 +1,4 @@
-"""A newsroom that publishes each minute, what may break in it (breakages.toml), and the alarms that it causes."""
+"""A newsroom that publishes each minute, the breakages of its stack (breakages.toml), and the alarms that they cause."""
 
 import json
 import tomllib
@@ -27,9 +27,9 @@ MINUTE = timedelta(minutes=1)
 # How often a minute the clock stops: failed messages come back after 10 s, 20 s, 40 s …
 STEP = timedelta(seconds=10)
 POSTED_AT = timedelta(seconds=30)
-# Minutes without trouble before something breaks.
-WELL = 8
-# While nothing is published, so many minutes of each hour are played, and all of the last two hours.
+# Minutes without a failure before the breakage.
+HEALTHY_MINUTES = 8
+# While nothing is published, this many minutes of each hour are played, and all of the last two hours.
 PLAYED = 5
 SECRET = {"secret": {"name": "cms", "value": "whsec_c3RvcHByZXNz"}}
 SITE: dict[str, Any] = {"host": HOST, "publication": "Example News", "sources": {"cms": {"secret": "cms"}, "bus": {}}}
@@ -110,10 +110,10 @@ class Newsroom:
         broken.invoke = invoke  # type: ignore[assignment,method-assign]
 
     def switch_off(self, kind: str, name: str, minutes: int = 0) -> None:
-        """Switch the schedules or mappings of a function off, or one mapping by its name; on again after some minutes."""
+        """Switch off the schedules or mappings of a function, or one mapping by its name; on again after `minutes`."""
         sources, arn = self.stack.sources, self.stack.functions[name].arn if name in self.stack.functions else name
         before = getattr(sources, kind)
-        kept = [each for each in before if arn not in _names_of(each)]
+        kept = [source for source in before if arn not in _names_of(source)]
         assert len(kept) < len(before)
         setattr(sources, kind, kept)
         until = self.stack.clock.now() + minutes * MINUTE
@@ -151,7 +151,7 @@ def _put_event(newsroom: Newsroom) -> None:
 
 
 def _deny_rule(newsroom: Newsroom) -> None:
-    """EventBridge may not send to the articles queue: the event goes to the rule's dead-letter queue."""
+    """Deny EventBridge the articles queue, so that the event goes to the rule's dead-letter queue."""
     articles, failures = (newsroom.stack.resources[name].arn for name in ("ArticlesQueue", "Failures"))
     sources = newsroom.stack.sources
     for rule in sources.rules:
@@ -166,13 +166,13 @@ def _put_dead_letter(newsroom: Newsroom) -> None:
 
 
 def _delay_metrics_of_queues(newsroom: Newsroom) -> None:
-    """The metrics of queues arrive eight minutes late, because the queues were inactive."""
+    """Delay the metrics of queues by eight minutes, because the queues were inactive."""
     now = cloudwatch.minute_of(newsroom.stack.clock.now())
     newsroom.metrics.sqs_late = now, now + 8
 
 
 def _cut_time(newsroom: Newsroom) -> None:
-    """roll_window does nothing that is due before its deadline."""
+    """Leave roll_window no time for due work before its deadline."""
     newsroom.function("RollWindow").timeout_s = 10
 
 
@@ -189,7 +189,7 @@ ACTS: dict[str, Callable[[Newsroom], None]] = {
     "dead letter": _put_dead_letter,
     "import": lambda newsroom: newsroom.stack.backend.send(newsroom.stack.resources["ImportsQueue"].arn, "{}"),
     "too little time": _cut_time,
-    "burst answered 429": lambda newsroom: newsroom.watch.answered(429, 150),
+    "burst answered 429": lambda newsroom: newsroom.watch.count_answer(429, 150),
     "secret for hubs gone": lambda newsroom: _lose_secret(newsroom, "websub"),
     "secret of the CMS gone": lambda newsroom: _lose_secret(newsroom, f"webhooks/{HOST}/cms"),
 }
@@ -197,7 +197,7 @@ ACTS: dict[str, Callable[[Newsroom], None]] = {
 
 @dataclass(frozen=True)
 class Breakage:
-    """What breaks at once, what is done from then on, and each alarm that goes into ALARM within `minutes`."""
+    """What breaks, the acts of each minute from then on, and the alarms that go into ALARM within `minutes`."""
 
     name: str
     alarms: Mapping[str, int] = field(default_factory=dict)  # with the minutes until it does
@@ -209,21 +209,21 @@ class Breakage:
     off: Mapping[str, str] = field(
         default_factory=dict
     )  # function or mapping by the kind of source that is switched off
-    off_minutes: int = 0  # for so long; 0: for good
+    off_minutes: int = 0  # 0: for good
     crashes: str = ""  # a function
     throttled: str = ""  # a function
     fails: Mapping[str, Any] = field(default_factory=dict)  # calls of AWS: the arguments of Newsroom.fail
     site_becomes: Mapping[str, Any] = field(default_factory=dict)  # settings of a new version of the site
     once: Sequence[str] = ()  # acts
     plays: Mapping[str, Any] = field(default_factory=dict)  # a step of a scenario
-    acts: Sequence[str] = ("story",)  # done each minute
-    every_minutes: int = 1  # or so often
+    acts: Sequence[str] = ("story",)  # done every `every_minutes`
+    every_minutes: int = 1
 
     def act(self, newsroom: Newsroom) -> None:
-        begun = newsroom.stack.clock.now()
+        begin = newsroom.stack.clock.now()
 
         def each_time() -> None:
-            if (newsroom.stack.clock.now() - begun) % (self.every_minutes * MINUTE) < MINUTE:
+            if (newsroom.stack.clock.now() - begin) % (self.every_minutes * MINUTE) < MINUTE:
                 for name in self.acts:
                     ACTS[name](newsroom)
 
@@ -249,7 +249,7 @@ BREAKAGES = [
 
 @contextmanager
 def newsroom(breakage: Breakage, out: Path) -> Iterator[Newsroom]:
-    """A newsroom that has been well for some minutes."""
+    """Yield a newsroom that has been healthy for some minutes."""
     metrics = cloudwatch.Metrics()
     with (
         StackOnDoubles(TEMPLATE, start=breakage.start, log=metrics) as stack,  # type: ignore[arg-type]
@@ -259,7 +259,7 @@ def newsroom(breakage: Breakage, out: Path) -> Iterator[Newsroom]:
         feed = {"feed": FEED, "body": '<rss version="2.0"><channel><title>x</title></channel></rss>'}
         no_posts = {"feed": LIST, "body": "[]", "headers": {"X-WP-Total": "0"}}
         opened.do(SECRET, {"site": SITE | dict(breakage.site)}, feed, no_posts)
-        for _ in range(WELL):
+        for _ in range(HEALTHY_MINUTES):
             opened.minute()
         yield opened
 

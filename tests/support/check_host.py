@@ -1,4 +1,4 @@
-"""A host as the doctor meets it, on loopback with TLS: good, and broken in the ways that `BROKEN` lists."""
+"""A host for `stoppress doctor`, on loopback with TLS: healthy, or broken in the ways that `BROKEN` lists."""
 
 import gzip
 import ssl
@@ -39,7 +39,7 @@ def published(name: str) -> str:
 
 @dataclass
 class Host:
-    """What the host answers by path, and how. `special` answers before `answers`, by path and user agent."""
+    """The answers of a host by path, and its connection. `special` answers before `answers`, by path and user agent."""
 
     answers: Answers
     special: Callable[[str, str], tuple[int, dict[str, str], bytes] | None] = lambda _path, _agent: None
@@ -105,7 +105,7 @@ class Host:
 
 
 def pages() -> Answers:
-    """What the publisher serves beside the sitemaps."""
+    """Return what the publisher serves beside the sitemaps."""
     robots = f"User-agent: *\nDisallow: /intern/\n\nSitemap: {url('sitemap.xml')}\nSitemap: {url('sitemap-news.xml')}\n"
     home = '<title>Home</title><script type="application/ld+json">{"@type": "WebSite", "name": "Example News"}</script>'
     page = (

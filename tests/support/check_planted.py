@@ -1,6 +1,6 @@
 """Faults to plant in a site whose files keep every rule: at least one for every named rule.
 
-Those that put one text in the place of another are in check_planted.toml.
+Faults that replace one text by another are in check_planted.toml.
 """
 
 import gzip
@@ -42,7 +42,7 @@ Fault = Callable[[Site], object]
 
 
 def swap(name: str, old: str, new: str) -> Fault:
-    """A fault that stands in one file in place of what was right."""
+    """Return a fault that replaces a correct text of one file."""
 
     def plant(site: Site) -> None:
         assert old.encode() in site.files[name], f"{old} is not in {name}"
@@ -72,7 +72,7 @@ def served(name: str, **headers: str | None) -> Fault:
 
 
 def listed(name: str, body: bytes) -> Fault:
-    """A further file, listed in the index as it should be."""
+    """Return a fault that adds a file, correctly listed in the index."""
     return lambda site: site.files.update({name: body, INDEX: index(SHARD, OLD, MEDIA, NEWS, name)})
 
 

@@ -40,12 +40,11 @@ def minute_of(instant: datetime) -> int:
 
 
 class Metrics(io.TextIOBase):
-    """Values by metric and minute. As the log of a stack it takes what the functions print in the embedded metric format."""
+    """Values by metric and minute. Used as a stack's log, it parses lines in the embedded metric format."""
 
     def __init__(self) -> None:
         self.values: dict[Key, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
-        # From the first minute on, metrics of SQS arrive all at the second one.
-        self.sqs_late = (0, 0)
+        self.sqs_late = (0, 0)  # metrics of SQS from the first minute on arrive at the second minute
 
     def add(self, namespace: str, name: str, dimensions: Mapping[str, str], *values: float) -> None:
         self.values[namespace, name, frozenset(dimensions.items())][minute_of(datetime.now(UTC))].extend(values)
@@ -63,11 +62,11 @@ class Metrics(io.TextIOBase):
         return len(text)
 
     def datum(self, metric: Mapping[str, Any], statistic: str, start: int, end: int, now: int) -> float | None:
-        """The statistic of a metric from minute `start` up to minute `end`, as known at minute `now`; None without data."""
+        """Return a metric's statistic from minute `start` up to minute `end`, as published by minute `now`; None without data."""
         late_from, late_until = self.sqs_late
         if metric["Namespace"] == "AWS/SQS" and now < late_until:
             end = min(end, late_from)
-        dimensions = frozenset((each["Name"], each["Value"]) for each in metric.get("Dimensions", []))
+        dimensions = frozenset((pair["Name"], pair["Value"]) for pair in metric.get("Dimensions", []))
         minutes = self.values.get((metric["Namespace"], metric["MetricName"], dimensions), {})
         values = [value for minute in range(start, end) for value in minutes.get(minute, [])]
         return STATISTICS[statistic](values) if values else None
@@ -81,17 +80,17 @@ class Alarm:
     properties: Mapping[str, Any]
 
     def is_in_alarm(self, metrics: Metrics, minute: int) -> bool:
-        """Whether it is in ALARM when the minutes before `minute` are over. AWS evaluates every minute, over whole periods."""
-        wanted = int(self.properties["EvaluationPeriods"])
-        newest_first = [self._datum(metrics, minute, back) for back in range(wanted + MORE_PERIODS)]
-        real = [value for value in newest_first if value is not None][:wanted]
+        """Return True if the alarm is in ALARM at the start of `minute`. AWS evaluates every minute, over whole periods."""
+        evaluated = int(self.properties["EvaluationPeriods"])
+        newest_first = [self._datum(metrics, minute, back) for back in range(evaluated + MORE_PERIODS)]
+        real = [value for value in newest_first if value is not None][:evaluated]
         threshold = float(self.properties["Threshold"])
         breaching = sum(BREACHES[self.properties["ComparisonOperator"]](value, threshold) for value in real)
         if self.properties["TreatMissingData"] == "breaching":  # fills up to as many as are evaluated
-            breaching += wanted - len(real)
+            breaching += evaluated - len(real)
         else:
             assert self.properties["TreatMissingData"] == "notBreaching"
-        return breaching >= int(self.properties.get("DatapointsToAlarm", wanted))
+        return breaching >= int(self.properties.get("DatapointsToAlarm", evaluated))
 
     def _datum(self, metrics: Metrics, minute: int, back: int) -> float | None:
         if "Metrics" not in self.properties:
@@ -116,7 +115,7 @@ class Alarm:
 
 
 def resolver(template: Template, stack: StackOnDoubles) -> Resolver:
-    """Resolves properties of what the local stack does not run."""
+    """Return a resolver for resources that the local stack does not run."""
     names: dict[str, tuple[str, dict[str, str]]] = {name: (name, {"Arn": name}) for name in template.resources}
     for name, resource in stack.resources.items():
         names[name] = resource.ref, {"Arn": resource.arn, "QueueName": resource.ref.rsplit("/", 1)[-1]}
@@ -125,14 +124,15 @@ def resolver(template: Template, stack: StackOnDoubles) -> Resolver:
 
 def alarms(template: Template, stack: StackOnDoubles) -> list[Alarm]:
     resolve = resolver(template, stack).resolve
-    resources = template.resources.items()
     return [
-        Alarm(name, resolve(each["Properties"])) for name, each in resources if each["Type"] == "AWS::CloudWatch::Alarm"
+        Alarm(name, resolve(resource["Properties"]))
+        for name, resource in template.resources.items()
+        if resource["Type"] == "AWS::CloudWatch::Alarm"
     ]
 
 
 class Watch:
-    """Publishes what AWS' own services would, from the state of a stack. `sample` often, `close_minute` at the end of each."""
+    """Publishes the metrics of AWS' own services. Call `sample` often, and `close_minute` at the end of each minute."""
 
     def __init__(self, stack: StackOnDoubles, template: Template, metrics: Metrics) -> None:
         self._stack, self._metrics = stack, metrics
@@ -140,9 +140,9 @@ class Watch:
         self._delivered = 0
         resolve = resolver(template, stack).resolve
         self._filters = [
-            (name, resolve(each["Properties"]))
-            for name, each in template.resources.items()
-            if each["Type"] == "AWS::Logs::MetricFilter"
+            (name, resolve(resource["Properties"]))
+            for name, resource in template.resources.items()
+            if resource["Type"] == "AWS::Logs::MetricFilter"
         ]
         put = stack.backend._put
 
@@ -152,9 +152,9 @@ class Watch:
 
         request = stack.request
 
-        def request_and_count(asked: Request) -> Answer:
-            answer = request(asked)
-            self.answered(answer.status, api="HubApi" if asked.path.startswith("/websub/") else "WebhookApi")
+        def request_and_count(received: Request) -> Answer:
+            answer = request(received)
+            self.count_answer(answer.status, api="HubApi" if received.path.startswith("/websub/") else "WebhookApi")
             return answer
 
         add = stack.sources.invocations.add
@@ -167,7 +167,7 @@ class Watch:
         stack.backend._put = put_and_count  # type: ignore[method-assign]
         stack.request = request_and_count  # type: ignore[assignment,method-assign]
 
-    def answered(self, status: int, times: int = 1, api: str = "WebhookApi") -> None:
+    def count_answer(self, status: int, times: int = 1, api: str = "WebhookApi") -> None:
         dimensions = {"ApiId": self._stack.resources[api].ref}
         if status >= 400:
             self._metrics.add("AWS/ApiGateway", f"{status // 100}xx", dimensions, *[1.0] * times)
@@ -207,22 +207,22 @@ class Watch:
                 if new["Invocations"]:
                     self._metrics.add("AWS/Lambda", metric, {"FunctionName": function.name}, number)
             for _ in range(new["Errors"]):
-                self._filtered(f"{name}Log", {"type": "platform.report", "record": {"status": "error"}})
+                self._apply_filters(f"{name}Log", {"type": "platform.report", "record": {"status": "error"}})
             for _ in range(new["Invocations"] - new["Errors"]):
-                self._filtered(f"{name}Log", {"type": "platform.report", "record": {"status": "success"}})
+                self._apply_filters(f"{name}Log", {"type": "platform.report", "record": {"status": "success"}})
 
-    def _filtered(self, group: str, line: Mapping[str, Any]) -> None:
+    def _apply_filters(self, group: str, line: Mapping[str, Any]) -> None:
         for _, properties in self._filters:
             if properties["LogGroupName"] == group and _passes(line, properties["FilterPattern"]):
-                for made in properties["MetricTransformations"]:
-                    self._metrics.add(made["MetricNamespace"], made["MetricName"], {}, float(made["MetricValue"]))
+                for metric in properties["MetricTransformations"]:
+                    self._metrics.add(metric["MetricNamespace"], metric["MetricName"], {}, float(metric["MetricValue"]))
 
     def _queue(self, arn: str, metric: str, value: float) -> None:
         self._metrics.add("AWS/SQS", metric, {"QueueName": arn.rsplit(":", 1)[-1]}, value)
 
 
 def _passes(line: Mapping[str, Any], pattern: str) -> bool:
-    """A filter pattern of terms `$.path = "value"` and `$.path != "value"` joined by &&."""
+    """Return True if a line matches a pattern of terms `$.path = "value"` and `$.path != "value"` joined by &&."""
     terms = re.fullmatch(r"\{ (.*) \}", pattern)
     assert terms, pattern
     return all(_holds(line, term) for term in terms[1].split(" && "))

@@ -1,7 +1,4 @@
-"""Google's token end point, Search Console and IndexNow on loopback, as their documents say: each answer, slow and broken ones too.
-
-The server has pages too.
-"""
+"""Google's token endpoint, Search Console, IndexNow and a publisher's pages on loopback, with every documented answer."""
 
 import json
 import threading
@@ -28,19 +25,19 @@ TOKEN = "ya29.a-token"
 
 
 def decoded(text: str) -> bytes:
-    """The bytes of base64url without padding."""
+    """Return the bytes of base64url without padding."""
     return urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
 @cache
 def private_key() -> str:
-    """A key in PEM, as in a JSON key of Google."""
+    """Return a key in PEM, as in a JSON key of Google."""
     key = rsa.generate_private_key(public_exponent=65_537, key_size=2_048)
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
 
 
 def json_key(**other: Any) -> str:
-    """The JSON key of a service account, in the form of the file that Google's console makes."""
+    """Return the JSON key of a service account, in the form of the file that Google's console creates."""
     return json.dumps(
         {
             "type": "service_account",
@@ -84,7 +81,7 @@ class Console:
 
     @property
     def notified(self) -> list[str]:
-        """The URLs of all requests to IndexNow."""
+        """Return the URLs of all requests to IndexNow."""
         return [url for _, _, body in self.of("indexnow") for url in json.loads(body)["urlList"]]
 
     @property
@@ -94,24 +91,24 @@ class Console:
 
 @contextmanager
 def console() -> Iterator[Console]:
-    """A running server, which stands for every host."""
-    made = Console()
+    """Yield a running server to which all hosts resolve."""
+    state = Console()
 
     class Handler(BaseHTTPRequestHandler):
         def _answer(self) -> None:
             if not self.headers["Host"].endswith(".googleapis.com") and self.command == "GET":
-                made.paths.append(self.path)
+                state.paths.append(self.path)
                 status = 404 if self.path == "/robots.txt" else 200
-                status = status if made.pages is None else made.pages.get(self.path, 404)
+                status = status if state.pages is None else state.pages.get(self.path, 404)
                 self._send(status, {"Content-Type": "text/html"}, b"<title>A story</title>")
                 return
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             kind = _KINDS.get(self.path, self.command)
             headers = {name.lower(): value for name, value in self.headers.items()}
-            made.requests.append((kind, f"https://{headers['host']}{self.path}", headers, body))
-            answer = made.answers[kind].pop(0) if made.answers[kind] else _FIRST[kind]
+            state.requests.append((kind, f"https://{headers['host']}{self.path}", headers, body))
+            answer = state.answers[kind].pop(0) if state.answers[kind] else _FIRST[kind]
             if answer == "slow":
-                made.closing.wait(20)
+                state.closing.wait(20)
                 return
             if answer == "cut":
                 self.connection.close()
@@ -138,8 +135,8 @@ def console() -> Iterator[Console]:
 
     try:
         with mock.patch.object(address, "pool_to", pool_to):
-            yield made
+            yield state
     finally:
-        made.closing.set()
+        state.closing.set()
         server.shutdown()
         server.server_close()

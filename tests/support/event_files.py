@@ -1,4 +1,4 @@
-"""The payloads in events/, and the stack that they are fed to: in this process (test_events.py), as built (artifact/)."""
+"""The payloads in events/, and the stack that receives them: in this process (test_events.py) or as built (artifact/)."""
 
 import json
 from collections import Counter
@@ -32,7 +32,7 @@ NUMBERED = sorted((path.name for path in EVENTS.glob("[0-9]*.json")), key=lambda
 (
     WEBHOOK, POLL, RECORD, STREAM, REWRITES, ROLL, CHANGED, ANNOUNCED, NIGHT, QUESTION, PUSH, EDITOR, HOURLY, ENGINES, SHARE,
 ) = NUMBERED  # fmt: skip
-# The feed that the hub's files are of, and what was asked of the hub before they came.
+# The feed of the hub's files, and the subscription that was requested before them.
 FEED = f"https://{HOST}/rss.xml"
 # The feed of the other files. It is polled where a test serves it.
 POLLED = f"http://{HOST}/rss.xml"
@@ -44,45 +44,45 @@ def read(name: str) -> Any:
 
 
 def function_of(name: str) -> str:
-    """The logical name of the function that a file is for: the end of the file's name says it."""
+    """Return the logical name of a file's function, which is the end of the file's name."""
     function = name.removesuffix(".json").rpartition("-")[2]
     return "".join(word.capitalize() for word in function.split("_"))
 
 
 @contextmanager
 def first_site_stack(feed: str, start: datetime | None = None) -> Iterator[Stack]:
-    """The template's stack with its first site; nothing runs by itself."""
-    with Stack(ROOT / "template.yaml", {"Feed": feed}, first_site=True, start=start) as made:
+    """Yield the template's stack with its first site; nothing runs by itself."""
+    with Stack(ROOT / "template.yaml", {"Feed": feed}, first_site=True, start=start) as stack:
         for name in (f"webhooks/{HOST}/cms", "websub", "page"):
-            made.client("secretsmanager").put_secret_value(
-                SecretId=f"{made.variable('SECRETS_PATH')}/{name}", SecretString=SECRET
+            stack.client("secretsmanager").put_secret_value(
+                SecretId=f"{stack.variable('SECRETS_PATH')}/{name}", SecretString=SECRET
             )
-        made.put_site(HOST, made.functions["RollWindow"].variables["FIRST_SITE"])  # as its first run does
-        yield made
+        stack.put_site(HOST, stack.functions["RollWindow"].variables["FIRST_SITE"])  # as its first run does
+        yield stack
 
 
 @contextmanager
 def prepared(name: str, event: Callable[[str], Any] = read, now: datetime | None = None) -> Iterator[Stack]:
-    """A stack on which the event of a file has something to do at an instant. `event` reads a file; `now` None: the machine's."""
+    """Yield a stack with work for a file's event at `now` (None: the machine's clock). `event` reads a file."""
     sites.forget()  # a function of this process keeps a configuration for a minute
     secrets.forget()
-    with first_site_stack(FEED if name in (QUESTION, PUSH) else POLLED, now) as made:
+    with first_site_stack(FEED if name in (QUESTION, PUSH) else POLLED, now) as stack:
         if name in (QUESTION, PUSH):
-            put_subscription(made)
+            put_subscription(stack)
         if name in (STREAM, REWRITES, CHANGED):
-            apply(made, event(STREAM))
+            apply(stack, event(STREAM))
         instant = now or datetime.now(UTC)
         if name == CHANGED:
-            put(made, mark_item(HOST, Mark("sitemap-2026-11.xml", instant, 3, 500, "digest")))
+            put(stack, mark_item(HOST, Mark("sitemap-2026-11.xml", instant, 3, 500, "digest")))
         if name == ROLL:
-            put_news(made, {"expired": instant - WINDOW, "fresh": instant - WINDOW + timedelta(hours=1)})
-        yield made
+            put_news(stack, {"expired": instant - WINDOW, "fresh": instant - WINDOW + timedelta(hours=1)})
+        yield stack
 
 
 def outcome(stack: Stack) -> Counter[str]:
-    """How many items of each kind there are, which files, and how many messages on each queue."""
+    """Return the number of items of each kind, the files, and the number of messages on each queue."""
     queues = ("ArticlesQueue", "RewritesQueue", "EnginesQueue")
-    kinds = {kind: len(found) for kind, found in items(stack).items()}
+    kinds = {kind: len(stored) for kind, stored in items(stack).items()}
     return Counter(kinds | dict.fromkeys(objects(stack), 1) | {name: len(on_queue(stack, name)) for name in queues})
 
 
@@ -90,7 +90,7 @@ def first_site(stack: Stack) -> Site:
     return read_site(stack.functions["RollWindow"].variables["FIRST_SITE"], 1)
 
 
-# ── what is in it ──
+# ── reading the stack ──
 
 
 def on_queue(stack: Stack, logical: str) -> list[str]:
@@ -99,11 +99,11 @@ def on_queue(stack: Stack, logical: str) -> list[str]:
 
 
 def items(stack: Stack) -> dict[str, list[dict[str, Any]]]:
-    """The table's items by the first word of their keys."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    """Return the table's items by the first word of their keys."""
+    items_by_kind: dict[str, list[dict[str, Any]]] = {}
     for item in stack.client("dynamodb").scan(TableName=stack.variable("TABLE_NAME"))["Items"]:
-        found.setdefault(plain(item)["pk"].partition("#")[0], []).append(plain(item))
-    return found
+        items_by_kind.setdefault(plain(item)["pk"].partition("#")[0], []).append(plain(item))
+    return items_by_kind
 
 
 def objects(stack: Stack) -> dict[str, bytes]:
@@ -114,7 +114,7 @@ def plain(item: dict[str, Any]) -> dict[str, Any]:
     return {name: TypeDeserializer().deserialize(value) for name, value in item.items()}
 
 
-# ── putting something into it ──
+# ── changing the stack ──
 
 
 def put(stack: Stack, *items: dict[str, Any]) -> None:
@@ -126,7 +126,7 @@ def put(stack: Stack, *items: dict[str, Any]) -> None:
 
 
 def apply(stack: Stack, event: Any) -> list[str]:
-    """Put the table into the state that the stream records of `event` tell of; the partitions they name."""
+    """Apply the stream records of `event` to the table, and return their partition keys."""
     client, table = stack.client("dynamodb"), stack.variable("TABLE_NAME")
     for change in (record["dynamodb"] for record in event["Records"]):
         if "NewImage" in change:
@@ -137,12 +137,12 @@ def apply(stack: Stack, event: Any) -> list[str]:
 
 
 def put_subscription(stack: Stack) -> None:
-    """The hub of the feed was asked for a subscription."""
+    """Store the subscription that was requested from the feed's hub."""
     put(stack, subscription_item(HOST, FEED, ASKED) | {"rev": 1})
 
 
 def put_news(stack: Stack, published: dict[str, datetime]) -> None:
-    """News entries by the last part of their URL, with the instant of their publication."""
+    """Store news entries, given as publication dates by the last part of the URL."""
     place, size_bytes = Place("news", 1, 300), 300 * len(published)
     entries = [NewsEntry(f"https://{HOST}/{path}", path, instant) for path, instant in published.items()]
     put(stack, *(news_item(HOST, place, entry) for entry in entries))

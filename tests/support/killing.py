@@ -1,4 +1,4 @@
-"""Kills an import at random places: before or after a batch was accepted, before or after the checkpoint was written."""
+"""Kill an import at random: before or after a batch is accepted, or before or after the checkpoint is written."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -17,11 +17,11 @@ class Killed(BaseException):
 
 @contextmanager
 def killed(chance: random.Random, times: int, steps: int) -> Iterator[Callable[[], int]]:
-    """While the block runs, an import is killed at random within each `steps` steps, `times` times at most.
+    """Kill an import at random within each `steps` steps while the block runs, at most `times` times.
 
-    A step is a batch or a checkpoint. Yields a function that tells how often it was killed.
+    A step is a batch or a checkpoint. Yields a function that returns how often the import was killed.
     """
-    left = [chance.randrange(2 * steps) for _ in range(times)]
+    countdowns = [chance.randrange(2 * steps) for _ in range(times)]
 
     def hazardous(function: Callable[..., Any]) -> Callable[..., Any]:
         def run(*arguments: Any) -> Any:
@@ -32,20 +32,20 @@ def killed(chance: random.Random, times: int, steps: int) -> Iterator[Callable[[
         return run
 
     def _strike() -> None:
-        if left:
-            left[0] -= 1
-            if left[0] < 0:
-                left.pop(0)
+        if countdowns:
+            countdowns[0] -= 1
+            if countdowns[0] < 0:
+                countdowns.pop(0)
                 raise Killed
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(queues, "send_imports", hazardous(queues.send_imports))
         patch.setattr(Checkpoint, "write", hazardous(Checkpoint.write))
-        yield lambda: times - len(left)
+        yield lambda: times - len(countdowns)
 
 
 def until_done(work: Callable[[], Any]) -> Any:
-    """Runs the work again and again until nothing kills it."""
+    """Repeat the work until it is not killed."""
     while True:
         try:
             return work()

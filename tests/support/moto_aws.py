@@ -1,4 +1,4 @@
-"""Table, bucket, queues, bus, parameters and secrets in moto, opened to the doors of `stoppress`: for tests of its workers."""
+"""Table, bucket, queues, bus and secrets in moto, to which `stoppress` is connected: for tests of the functions."""
 
 import importlib
 import io
@@ -51,7 +51,7 @@ QUEUE_ARN = f"arn:aws:sqs:{REGION}:{ACCOUNT}:"
 
 @dataclass
 class MotoAws:
-    """What lies behind the doors, for a test to look at; and the clock."""
+    """The resources in moto, with the clock, and with the logs, metrics and bus events of the functions."""
 
     clock: time_machine.Traveller
     announced: list[dict[str, Any]] = field(default_factory=list, repr=False)
@@ -62,9 +62,9 @@ class MotoAws:
         """Return the records of the table since the last call."""
         return local_queues.read_stream(f"arn:aws:dynamodb:::table/{TABLE}/stream/1")
 
-    def site(self, host: str = HOST, **said: Any) -> Site:
+    def site(self, host: str = HOST, **settings: Any) -> Site:
         """Put a site's configuration and load it as a cold start does."""
-        put_site(PUBLISHING | {"host": host} | said)
+        put_site(PUBLISHING | {"host": host} | settings)
         sites.forget()
         return sites.load(host)
 
@@ -80,37 +80,37 @@ class MotoAws:
         secrets.forget()
 
     def taken(self, queue: str) -> list[str]:
-        """The bodies of all messages on a queue, delayed ones too, which are gone from it then."""
+        """Delete all messages on a queue, delayed ones too, and return their bodies."""
         source = local_queues.queue(QUEUE_ARN + queue)
         messages = list(source._messages)
         local_queues.delete(source, messages)
         return [str(message.body) for message in messages]
 
     def items(self, prefix: str = "") -> list[Item]:
-        """The items whose partition keys begin so, sorted by their keys."""
+        """Return the items whose partition keys begin with `prefix`, sorted by their keys."""
         pages = client("dynamodb").get_paginator("scan").paginate(TableName=TABLE)
-        found = [table.read_item(item) for page in pages for item in page["Items"]]
+        stored = [table.read_item(item) for page in pages for item in page["Items"]]
         return sorted(
-            (item for item in found if item["pk"].startswith(prefix)), key=lambda item: (item["pk"], item["sk"])
+            (item for item in stored if item["pk"].startswith(prefix)), key=lambda item: (item["pk"], item["sk"])
         )
 
     def item(self, pk: str, sk: str = "-") -> Item:
-        """An item that must be there."""
-        found = table.get(pk, sk)
-        assert found is not None, f"no item {pk} {sk}; there are {[item['pk'] for item in self.items()]}"
-        return found
+        """Return an item that must exist."""
+        item = table.get(pk, sk)
+        assert item is not None, f"no item {pk} {sk}; there are {[stored['pk'] for stored in self.items()]}"
+        return item
 
     def file(self, name: str, host: str = HOST) -> StoredFile:
-        """A file that must be there."""
-        found = bucket.read(host, name)
-        assert found is not None, f"no file {name}"
-        return found
+        """Return a file that must exist."""
+        stored = bucket.read(host, name)
+        assert stored is not None, f"no file {name}"
+        return stored
 
     def call(self, function: str, event: Mapping[str, Any], context: Any = None) -> Any:
-        """Call a function's handler with an event of JSON, as Lambda does. Its log is kept, its metrics are added."""
+        """Call a function's handler with an event of JSON, as Lambda does; keep its log and add its metrics."""
         log = io.StringIO()
         with redirect_stdout(OUTPUT), OUTPUT.write_to(log) as metrics:
-            # Late, so that loggers and metrics find their variables and their stream when they are made.
+            # Imported here, so that loggers and metrics are created with the test's variables and stream.
             module = importlib.import_module(f"functions.{function}.app")
             try:
                 return module.lambda_handler(json.loads(json.dumps(event)), context or Context(function, 512, 30))
@@ -122,7 +122,7 @@ class MotoAws:
 
 
 def put_site(document: Mapping[str, Any]) -> int:
-    """Write the next version of a site; an unreadable document as if somebody had written the items by hand."""
+    """Write the next version of a site; an unreadable document as if an operator had edited the items by hand."""
     host, text = str(document["host"]), json.dumps(document)
     current = table.get(sites.site_pk(host), sites.CURRENT)  # past the cache of the function that runs
     expected, now = int(current["rev"]) if current else 0, datetime.now(UTC)
@@ -134,24 +134,24 @@ def put_site(document: Mapping[str, Any]) -> int:
 
 @contextmanager
 def opened(at: datetime) -> Iterator[MotoAws]:
-    """Everything empty, at an instant that stands still. Clients are kept from test to test: they cost more than all else."""
+    """Yield empty resources and a stopped clock. Clients are kept from test to test, because they are slow to create."""
     with ExitStack() as opening:
         patch = opening.enter_context(pytest.MonkeyPatch.context())
         for name, value in ENVIRONMENT.items():
             patch.setenv(name, value)
-        doors = MotoAws(opening.enter_context(time_machine.travel(at, tick=False)))
+        aws = MotoAws(opening.enter_context(time_machine.travel(at, tick=False)))
         opening.enter_context(mock_aws())
         opening.enter_context(moto_fixes.applied())
         _make()
         sites.forget()
-        doors.forget_secrets()
+        aws.forget_secrets()
 
         def arrived(name: str, event: dict[str, Any]) -> None:
             if name == BUS:
-                doors.announced.append(event)
+                aws.announced.append(event)
 
         opening.enter_context(bus.observe_events(arrived))
-        yield doors
+        yield aws
 
 
 def _make() -> None:
@@ -172,12 +172,12 @@ def _make() -> None:
 def failing(
     service: str, operation: str, *, code: str = "InternalServerError", times: int = 1, applied: bool = False
 ) -> Iterator[None]:
-    """The next calls of an operation fail: they never leave, or (`applied`) take effect and their answer is lost."""
-    left = [times]
+    """Fail the next calls of an operation before they are sent or, if `applied`, after they have taken effect."""
+    remaining = [times]
 
     def fail(**_: Any) -> None:
-        if left[0] > 0:
-            left[0] -= 1
+        if remaining[0] > 0:
+            remaining[0] -= 1
             raise ClientError({"Error": {"Code": code, "Message": "a fault that the test ordered"}}, operation)
 
     events, name = client(service).meta.events, f"{'after' if applied else 'before'}-call.*.{operation}"
@@ -186,12 +186,12 @@ def failing(
         yield
     finally:
         events.unregister(name, fail)
-    assert left[0] == 0, f"{operation} was not called as often as it was to fail"
+    assert remaining[0] == 0, f"{operation} was not called as often as it was to fail"
 
 
 @contextmanager
 def counted(service: str, operation: str) -> Iterator[list[str]]:
-    """The calls of an operation in the block, each by its name."""
+    """Yield the list of calls of an operation in the block, each by its name."""
     calls: list[str] = []
 
     def called(**_: Any) -> None:
@@ -207,7 +207,7 @@ def counted(service: str, operation: str) -> Iterator[list[str]]:
 
 @contextmanager
 def once_before(module: Any, name: str, act: Callable[[], object]) -> Iterator[None]:
-    """Somebody else acts just before the next call of a door's function."""
+    """Run `act`, as another worker, just before the next call of a module's function."""
     called: Callable[..., Any] = getattr(module, name)
     acts = [act]
 
@@ -223,7 +223,7 @@ def once_before(module: Any, name: str, act: Callable[[], object]) -> Iterator[N
 
 
 def queue_batch(bodies: Iterable[str | ArticleEvent], *, sent_at: datetime, queue: str = "articles") -> dict[str, Any]:
-    """Messages as SQS hands them to a function, called m0, m1, …"""
+    """Return the event in which SQS passes messages to a function; their IDs are m0, m1, …"""
     return {"Records": [_record(number, body, sent_at, queue) for number, body in enumerate(bodies)]}
 
 
@@ -247,6 +247,6 @@ def _record(number: int, body: str | ArticleEvent, sent_at: datetime, queue: str
     }
 
 
-def failed_ones(answer: dict[str, Any]) -> list[str]:
-    """The records that a function has reported."""
+def failed_ids(answer: dict[str, Any]) -> list[str]:
+    """Return the IDs of the records that a function has reported as failed."""
     return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]

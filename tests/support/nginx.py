@@ -1,4 +1,4 @@
-"""The nginx configuration docs/how-to/sitemaps.conf, run word for word."""
+"""The nginx configuration docs/how-to/sitemaps.conf, run verbatim."""
 
 import getpass
 import os
@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 DOCUMENT = Path(__file__).parents[2] / "docs/how-to/sitemaps.conf"
-# What whoever copies the file has to replace; the tests replace nothing else.
+# The placeholders that a reader has to replace; the tests replace nothing else.
 PORT, ORIGIN, CACHE = "listen 80;", "https://d111111abcdef8.cloudfront.net/", "/var/cache/nginx/sitemaps"
 NO_SITE = "return 404; # your site"
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
@@ -33,10 +33,9 @@ SKIPS = [
 
 @contextmanager
 def nginx(folder: Path, origin: str, site: str | None = None, certificate: Path | None = None) -> Iterator[int]:
-    """A running nginx in a folder of its own, in front of `origin`; gives its port, and ends it whatever happens.
+    """Run nginx in its own folder in front of `origin`, and yield its port.
 
-    `site` is the origin of everything but the sitemaps. With a `certificate`, which has its key in the same file, nginx speaks TLS and
-    HTTP/2.
+    `site` is the origin of everything but the sitemaps. A `certificate`, whose file contains its key, turns on TLS and HTTP/2.
     """
     assert NGINX
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -67,8 +66,8 @@ def nginx(folder: Path, origin: str, site: str | None = None, certificate: Path 
                     break
             time.sleep(0.02)
         else:
-            said = (folder / "error.log").read_text() if (folder / "error.log").exists() else ""
-            pytest.fail(f"nginx does not listen: {said}")
+            log = (folder / "error.log").read_text() if (folder / "error.log").exists() else ""
+            pytest.fail(f"nginx does not listen: {log}")
         yield port
     finally:
         running.terminate()
@@ -80,7 +79,7 @@ def nginx(folder: Path, origin: str, site: str | None = None, certificate: Path 
 
 
 def certificate_for(host: str, file: Path, begin: datetime, end: datetime) -> Path:
-    """Writes a self-signed certificate and its key."""
+    """Write a self-signed certificate and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
     certificate = (

@@ -1,4 +1,4 @@
-"""A stack that was played, and the operator's doors to it, in this process: for tests of the operator's commands."""
+"""A stack after a scenario, and the operator's connection to it, in this process: for tests of the operator's commands."""
 
 import json
 import threading
@@ -38,7 +38,7 @@ def url(path: str) -> str:
 
 
 def event(minute: int, article: str, path: str, kind: str = "article.published", **data: Any) -> Step:
-    """A webhook some minutes after twelve."""
+    """Return the step of a webhook some minutes after twelve."""
     at = f"2026-11-20T12:{minute:02}:00Z"
     values = {
         "id": article,
@@ -50,12 +50,12 @@ def event(minute: int, article: str, path: str, kind: str = "article.published",
 
 
 def on_the_bus(kind: str = "article.published", site: str = HOST, source: str = "bus", **data: Any) -> Step:
-    """An event of the bus, at the instant of the step before it."""
+    """Return the step of an event on the bus, at the instant of the step before."""
     return {"event": {"source": source, "detail-type": kind, "detail": {"site": site} | data}}
 
 
 @contextmanager
-def doors(stack: Stack) -> Iterator[None]:
+def connected(stack: Stack) -> Iterator[None]:
     """Connect this process to the stack, as commands connect to a deployed one."""
     variables = {name: stack.resources[logical].ref for name, (_, logical) in connect.RESOURCES.items()}
     also = {"SECRETS_PATH": stack.variable("SECRETS_PATH"), "FILE_VERSIONS_DAYS": "14"}
@@ -67,15 +67,15 @@ def doors(stack: Stack) -> Iterator[None]:
 def operated(
     steps: Sequence[Step], tmp_path: Path, *, versioned: bool = False, parameters: Mapping[str, str] | None = None
 ) -> Iterator[Stack]:
-    """The stack on which the steps were played; its clock stands still. `versioned`: its bucket keeps old versions, as S3's."""
+    """Yield the stack on which the steps were played, with its clock stopped. `versioned` turns on bucket versioning."""
     lines = playing.written([*MADE, *steps])
     with Stack(TEMPLATE, parameters, start=lines[0].at) as stack:
         if versioned:
             bucket = stack.only("AWS::S3::Bucket").ref
             stack.client("s3").put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
-        with player.playing(stack, tmp_path / "made.jsonl", tmp_path, lambda _line, _text: None) as one:
-            assert one.play(lines) == []
-        with doors(stack):
+        with player.playing(stack, tmp_path / "made.jsonl", tmp_path, lambda _line, _text: None) as opened:
+            assert opened.play(lines) == []
+        with connected(stack):
             yield stack
 
 
@@ -107,7 +107,7 @@ def served(stack: Stack) -> Iterator[str]:
 
 @contextmanager
 def serving(stack: Stack) -> Iterator[Server]:
-    """Serve the stack as `stoppress up` does; its clock stands still."""
+    """Serve the stack as `stoppress up` does, with its clock stopped."""
     server = Server(stack, "127.0.0.1", 0)
     thread = threading.Thread(target=server._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
@@ -136,7 +136,7 @@ def copy_table(stack: Stack, name: str) -> None:
 
 
 def later(stack: Stack, minutes: float) -> None:
-    """So many minutes go by; what is due in them is done."""
+    """Move the clock by some minutes, and do the work that is due in them."""
     stack.advance(stack.clock.now() + timedelta(minutes=minutes), every_schedule=True)
 
 
@@ -145,6 +145,6 @@ def arn(stack: Stack, logical: str) -> str:
 
 
 def everything(stack: Stack) -> tuple[Any, Any, Any]:
-    """Table, bucket and queues, to be compared."""
+    """Return the contents of table, bucket and queues, for comparison."""
     names = ("ArticlesQueue", "ArticlesDeadLetters", "RewritesQueue", "Failures")
     return items(stack), objects(stack), {name: sorted(on_queue(stack, name)) for name in names}

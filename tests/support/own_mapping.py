@@ -1,11 +1,10 @@
-"""A CMS that nobody has received, and a story as it would tell it."""
+"""A mapping file for a CMS that Stoppress does not support, and a story in that CMS's format."""
 
 from pathlib import Path
 from typing import Any
 
 from stoppress.cms.mapping import MappingFile, read_file
 
-# A CMS that nobody has received, as a newsroom would write its file.
 GAZETTE = """
 name = "gazette"
 title = "The Gazette's own system"

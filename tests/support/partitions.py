@@ -1,4 +1,4 @@
-"""Partitions filled by hand, the files that are made of them, and what is told of these: for tests of the rewriter."""
+"""Partitions filled by hand, the files rewritten from them, and their announcements: for tests of the rewriter."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -33,13 +33,13 @@ def put_news(path: str = "a", published: datetime = MORNING, title: str = "A", n
 
 
 def key(path: str) -> tuple[str, str]:
-    """Sort key and URL of a page's entry, as the stream tells them."""
+    """Return the sort key and URL of a page's entry, as the stream reports them."""
     return key_of(page(path)), page(path)
 
 
-def shard(now: datetime = NOON, **said: Any) -> str:
-    """Rewrite the shard: what became of it."""
-    return rewrite(RewriteRequest(HOST, SHARD, **said), now).outcome
+def shard(now: datetime = NOON, **options: Any) -> str:
+    """Rewrite the shard, and return the outcome."""
+    return rewrite(RewriteRequest(HOST, SHARD, **options), now).outcome
 
 
 def mark(file: str = SHARD) -> Mark | None:
@@ -47,12 +47,12 @@ def mark(file: str = SHARD) -> Mark | None:
     return read_mark(item) if item else None
 
 
-def announced(behind: MotoAws) -> list[tuple[str, int]]:
-    """The files that the bus was told of, and their URLs."""
-    return [(event["detail"]["file"], event["detail"]["urls"]) for event in behind.announced]
+def announced(aws: MotoAws) -> list[tuple[str, int]]:
+    """Return the files that were announced on the bus, with their numbers of URLs."""
+    return [(event["detail"]["file"], event["detail"]["urls"]) for event in aws.announced]
 
 
-def stream(behind: MotoAws) -> dict[str, Any]:
-    """What the stream has brought since the last call, filtered as the template says."""
-    records = [one for one in behind.read_stream() if one["dynamodb"]["Keys"]["pk"]["S"].startswith("file#")]
+def stream(aws: MotoAws) -> dict[str, Any]:
+    """Return the stream records since the last call, filtered as in the template."""
+    records = [record for record in aws.read_stream() if record["dynamodb"]["Keys"]["pk"]["S"].startswith("file#")]
     return {"Records": records}

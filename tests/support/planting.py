@@ -1,4 +1,4 @@
-"""The project's template with one thing changed, to see whether somebody notices."""
+"""The project's template with one planted fault."""
 
 import json
 import pickle
@@ -21,7 +21,7 @@ Edit = Callable[[dict[str, Any]], object]  # changes the template's resources in
 
 
 def planted(folder: Path, edit: Edit) -> Path:
-    """A template in `folder` that has the edit and the project's own functions and layer."""
+    """Write a template with the edit into `folder`, beside the project's own functions and layer."""
     document = parse_yaml((ROOT / "template.yaml").read_text(encoding="utf-8"))
     before = json.dumps(document, default=str)
     edit(document["Resources"])
@@ -36,7 +36,7 @@ def planted(folder: Path, edit: Edit) -> Path:
 
 @contextmanager
 def recorded_asks(stack: Stack) -> Iterator[list[tuple[Role, Ask]]]:
-    """What the roles of a stack's functions are asked for while the block runs."""
+    """Yield the permissions that a stack's functions use while the block runs, with their roles."""
     asks: list[tuple[Role, Ask]] = []
     permissions = stack.wire.guard._permissions
     may = permissions.may
@@ -55,14 +55,14 @@ def _pickled_template() -> bytes:
 
 
 def edited_resources(edit: Edit) -> list[Resource]:
-    """The resources of the project's template with an edit that the SAM transform has no part in, such as one of a role."""
+    """Return the template's resources with an edit that does not change the SAM transform, such as a role's."""
     whole = pickle.loads(_pickled_template())  # noqa: S301 - ours; five times faster than a deep copy
     edit(whole.resources)
     return resources.resolve(whole)
 
 
 def roles_refused(asks: Iterable[tuple[Role, Ask]], edited: Permissions) -> set[str]:
-    """The logical names of the roles to which the permissions of an edited template refuse one of the asks."""
+    """Return the logical names of the roles that the permissions of an edited template refuse a request."""
 
     def may(role: Role, ask: Ask) -> bool:
         edited_role = edited.role(role.arn)

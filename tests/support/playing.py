@@ -1,4 +1,4 @@
-"""Plays scenarios in this process, as `stoppress play` does, and tells what a test wants to know of it."""
+"""Play scenarios in this process, as `stoppress play` does, and return the results for a test."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,10 +23,10 @@ Step = Mapping[str, Any]
 
 @dataclass
 class Played:
-    """What became of a scenario: what was said of each step, its differences, its saves in their order, what waits."""
+    """The result of a scenario: printed messages, failures, saves in their order, and waiting messages."""
 
     out: Path
-    said: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     saves: dict[str, datetime] = field(default_factory=dict)
     waiting: dict[str, int] = field(default_factory=dict)  # messages by queue
@@ -34,24 +34,24 @@ class Played:
     metrics: Mapping[str, float] = field(default_factory=dict)
 
     def files(self, save: str) -> dict[str, bytes]:
-        """The files of a save by `<host>/<file>`."""
+        """Return the files of a save by `<host>/<file>`."""
         folder = self.out / save
         return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
     def findings(self, moved: Sequence[str] = (), ignored: Sequence[str] = ()) -> list[str]:
-        """Return what is wrong with a save, alone or beside the save before it. URLs in `moved` may change file or date.
+        """Return the faults of each save, alone and compared with the save before. URLs in `moved` may change file or date.
 
         `ignored` are rules of the checker that the site breaks on purpose.
         """
-        found = []
+        faults = []
         before: dict[str, Path] = {}
         for save, at in self.saves.items():
-            found += [f"{save}: {broken}" for broken in saved_files.broken_rules(self.out / save, at, ignored)]
+            faults += [f"{save}: {broken}" for broken in saved_files.broken_rules(self.out / save, at, ignored)]
             for folder in sorted(path for path in (self.out / save).iterdir() if path.is_dir()):
                 if folder.name in before:
-                    found += [f"{save}: {each}" for each in saved_files.changes(before[folder.name], folder, moved)]
+                    faults += [f"{save}: {fault}" for fault in saved_files.changes(before[folder.name], folder, moved)]
                 before[folder.name] = folder
-        return found
+        return faults
 
 
 def read(path: Path) -> list[Line]:
@@ -59,7 +59,7 @@ def read(path: Path) -> list[Line]:
 
 
 def written(steps: Iterable[Step], path: Path = GENERATED) -> list[Line]:
-    """The lines of a scenario that a test has made; files of feeds are looked for beside `path`."""
+    """Return the lines of a test's own scenario; files of feeds are read beside `path`."""
     return file.parse([json.dumps(step) for step in steps], path)
 
 
@@ -72,9 +72,9 @@ def play(
     kind: type[Stack] = StackOnDoubles,
     watch: Callable[[Stack], None] = lambda _stack: None,
 ) -> Played:
-    """Plays the lines on a stack of their own and saves the files at the end; `watch` sees the stack before it goes.
+    """Play the lines on a new stack and save the files at the end; `watch` gets the stack before it closes.
 
-    `kind` is `Stack` where moto is to stand in for AWS. `path` is the scenario's file: it stands in messages, and feeds' files are beside it.
+    `kind` is `Stack` to use moto for AWS. `path` is the scenario's file: messages name it, and feeds' files are beside it.
     """
     played = Played(out)
     if END not in (line.step.save for line in lines if line.kind == "save"):
@@ -82,9 +82,9 @@ def play(
         lines = [*lines, Line(len(lines) + 1, "save", lines[-1].at, step)]
     with (
         kind(template, start=lines[0].at) as stack,
-        player.playing(stack, path, out, lambda _line, text: played.said.append(text)) as one,
+        player.playing(stack, path, out, lambda _line, text: played.messages.append(text)) as opened,
     ):
-        played.failures = one.play(list(lines))
+        played.failures = opened.play(list(lines))
         played.saves = {line.step.save: line.at for line in lines if line.kind == "save"}
         played.waiting = stack.waiting_messages()
         played.refused = stack.wire.guard.refused

@@ -1,4 +1,4 @@
-"""What a command prints, with --json and as text."""
+"""A command's output, with --json and as text."""
 
 import json
 from collections.abc import Iterable

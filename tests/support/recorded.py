@@ -1,4 +1,4 @@
-"""Recorded deliveries: the project's own, and other people's beside the repository, with what each is expected to come to."""
+"""Recorded deliveries with their expected verdicts: the project's own, and other people's beside the repository."""
 
 import json
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from tests.support.adjacent_paths import SHARED
 
 OWN = Path(__file__).parents[2] / "tests/fixtures/deliveries"
 OF_OTHERS = SHARED / "deliveries"
-# Told to people: why a delivery is expected to come out so.
+# For readers: why a delivery has its expected verdict.
 NOT_COMPARED = {"why"}
 INSTANTS = {"published_at", "updated_at", "hold_until", "timestamp"}
 
@@ -37,7 +37,7 @@ class Case:
 
 
 def cases(folder: Path) -> list[Case]:
-    """The recorded deliveries of a folder; files of signatures are of another kind."""
+    """Return the recorded deliveries of a folder, without the files of signatures."""
     all_cases = [Case(path.relative_to(folder).as_posix(), path) for path in sorted(folder.glob("*/*.json"))]
     return [case for case in all_cases if "mapping" in case.document]
 
@@ -52,12 +52,12 @@ def now_of(recorded: Recorded) -> datetime:
 
 
 def differences(shown: list[dict[str, Any]], expected: list[dict[str, Any]]) -> list[str]:
-    """What came out otherwise than expected; instants are compared as instants."""
+    """Return the fields that differ from their expected values; instants are compared as instants."""
     differing = [] if len(shown) == len(expected) else [f"{len(shown)} items, expected {len(expected)}"]
-    for number, (actual, wanted) in enumerate(zip(shown, expected, strict=False)):
-        for name in wanted.keys() - NOT_COMPARED:
-            got, value = actual.get(name), wanted[name]
-            same = parse(got) == parse(value) if name in INSTANTS and got and value else got == value
+    for number, (actual, fields) in enumerate(zip(shown, expected, strict=False)):
+        for name in fields.keys() - NOT_COMPARED:
+            field, value = actual.get(name), fields[name]
+            same = parse(field) == parse(value) if name in INSTANTS and field and value else field == value
             if not same:
-                differing.append(f"{number}.{name}: {got!r}, expected {value!r}")
+                differing.append(f"{number}.{name}: {field!r}, expected {value!r}")
     return differing

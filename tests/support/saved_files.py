@@ -1,4 +1,4 @@
-"""Judges the files that a scenario has saved: by the checker, by the official schemas, and beside the files of the save before."""
+"""Check the files that a scenario has saved: by `stoppress check`, by the official schemas, and against the save before."""
 
 import re
 from collections.abc import Collection, Iterator
@@ -30,12 +30,12 @@ def broken_rules(folder: Path, now: datetime, ignored: Collection[str] = ()) -> 
     """Return every finding in a folder of hosts, or of one host. `ignored` are names of rules of the checker."""
     report = Findings(each_max=20)
     checked = checker.check(collect(folder, None).sources, report, now)
-    findings = [each for each in report if each.rule.name not in ignored]
+    findings = [finding for finding in report if finding.rule.name not in ignored]
     files = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
     unchecked = files - {facts.name for facts in checked.files}
     return [
-        *(f"{each.file}:{each.line}: {each.rule.name}: {each.message}" for each in findings),
-        *(f"{name} is not a file that the checker knows" for name in sorted(unchecked)),
+        *(f"{found.file}:{found.line}: {found.rule.name}: {found.message}" for found in findings),
+        *(f"{name} is not a file that the checker reads" for name in sorted(unchecked)),
         *(f"{path.name}: {error}" for path in folder.rglob("*.xml") for error in _schema_errors(path)),
         *(f"{path.name} lists other articles than the news" for path in folder.rglob("*.atom") if _is_stale(path)),
     ]
@@ -45,8 +45,8 @@ def _schema_errors(path: Path) -> list[str]:
     if not SHARED.is_dir():
         return []
     root = etree.parse(path).getroot()
-    judge = schema("siteindex.xsd" if root.tag == f"{SITEMAP}sitemapindex" else "all.xsd")
-    return [] if judge.validate(root) else [error.message for error in judge.error_log]
+    validator = schema("siteindex.xsd" if root.tag == f"{SITEMAP}sitemapindex" else "all.xsd")
+    return [] if validator.validate(root) else [error.message for error in validator.error_log]
 
 
 def _is_stale(feed: Path) -> bool:

@@ -1,4 +1,4 @@
-"""How each sender signs, written down once more from its documentation and apart from the code under test."""
+"""How each sender signs, written from its documentation and independent of the code under test."""
 
 import base64
 import hashlib
@@ -76,7 +76,7 @@ def stripe_like(secret: str, body: bytes, at_ms: int) -> dict[str, str]:
 
 
 def contentful(secret: str, body: bytes, at_ms: int) -> dict[str, str]:
-    """Of PATH and QUERY: a query is encoded as a whole, and the percent signs of that once more with the path."""
+    """Sign PATH and QUERY: the query is encoded as a whole, and its percent signs again with the path."""
     names = "content-type,x-contentful-signed-headers,x-contentful-timestamp,x-contentful-topic"
     topic = "ContentManagement.Entry.publish"
     headers = (
@@ -113,7 +113,7 @@ def in_the_query(secret: str, body: bytes, at_ms: int) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Sender:
-    """A scheme, a way to sign for it, two secrets, and what of a delivery its signature is of."""
+    """A scheme, its signing function, two secrets, and the parts of a delivery that the signature covers."""
 
     scheme: str
     sign: Sign

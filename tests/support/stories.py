@@ -1,4 +1,4 @@
-"""A story's life as each first-class sender tells it: published, edited, moved to another slug, taken off, put back, deleted."""
+"""A story's deliveries by each first-class sender: publish, edit, slug change, unpublish, republish, delete."""
 
 import json
 from collections.abc import Callable
@@ -15,8 +15,8 @@ PACE = timedelta(seconds=20)
 
 
 @dataclass(frozen=True)
-class Told:
-    """One delivery: what it tells, when, and its request."""
+class Delivery:
+    """One delivery: its step, instant and request."""
 
     step: str
     at: datetime
@@ -32,7 +32,7 @@ class Told:
 
 @dataclass(frozen=True)
 class Moment:
-    """What is so at one step of the story."""
+    """The state of the story at one step."""
 
     step: str
     host: str
@@ -69,30 +69,30 @@ def naive(instant: datetime) -> str:
     return instant.strftime("%Y-%m-%d %H:%M:%S")
 
 
-def standard(now: Moment) -> Told:
+def standard(now: Moment) -> Delivery:
     kind = {"publish": "published", "edit": "updated", "slug change": "updated", "republish": "published"}
     data: dict[str, Any] = {"id": now.id, "version": iso(now.at)}
     if now.is_public:
         data |= {"url": f"https://{now.host}/{now.slug}", "title": now.title, "published_at": iso(now.published)}
         data |= {"updated_at": iso(now.at)}
     verb = kind.get(now.step, "unpublished" if now.step == "unpublish" else "deleted")
-    return Told(now.step, now.at, {"type": f"article.{verb}", "timestamp": iso(now.at), "data": data})
+    return Delivery(now.step, now.at, {"type": f"article.{verb}", "timestamp": iso(now.at), "data": data})
 
 
-def cloudevents(now: Moment) -> Told:
+def cloudevents(now: Moment) -> Delivery:
     body = standard(now).body
     event = {"specversion": "1.0", "id": f"{now.id}-{now.number}", "source": "/newsroom", "time": iso(now.at)}
     event |= {"type": f"com.example.{body['type']}", "data": body["data"]}
-    return Told(now.step, now.at, event, {"content-type": "application/cloudevents+json"})
+    return Delivery(now.step, now.at, event, {"content-type": "application/cloudevents+json"})
 
 
-def eventbridge(now: Moment) -> Told:
+def eventbridge(now: Moment) -> Delivery:
     body = standard(now).body
     envelope = {"id": f"{now.id}-{now.number}", "source": "cms", "time": iso(now.at), "detail-type": body["type"]}
-    return Told(now.step, now.at, envelope | {"detail": {"site": now.host, **body["data"]}})
+    return Delivery(now.step, now.at, envelope | {"detail": {"site": now.host, **body["data"]}})
 
 
-def ghost(now: Moment) -> Told:
+def ghost(now: Moment) -> Delivery:
     post: dict[str, Any] = {
         "id": now.id, "uuid": f"uuid-{now.id}", "title": now.title, "slug": now.slug, "status": "published",
         "url": f"https://{now.host}/{now.slug}/", "published_at": iso(now.published), "updated_at": iso(now.at), "tags": [],
@@ -106,13 +106,13 @@ def ghost(now: Moment) -> Told:
         case "unpublish":
             post |= {"status": "draft", "url": f"https://{now.host}/p/uuid-{now.id}/"}
             before = {"status": "published"}
-        case "delete":  # a deletion has no time of its own but that of its signature
+        case "delete":  # a deletion has only the time of its signature
             before = {key: value for key, value in post.items() if key != "url"} | {"updated_at": iso(now.at - PACE)}
             post = {}
-    return Told(now.step, now.at, {"post": {"current": post, "previous": before}})
+    return Delivery(now.step, now.at, {"post": {"current": post, "previous": before}})
 
 
-def wordpress(now: Moment) -> Told:
+def wordpress(now: Moment) -> Delivery:
     status = "publish" if now.is_public else "draft" if now.step == "unpublish" else "trash"
     changed = now.at - PACE if now.step == "delete" else now.at  # deleting a post for good changes no date
     post = {
@@ -127,7 +127,7 @@ def wordpress(now: Moment) -> Told:
     }  # fmt: skip
     if trigger == "post_update":
         body["post_before"] = {"post_status": was, "post_name": now.slug_before or now.slug}
-    return Told(now.step, now.at, body, {"x-wp-webhook-name": trigger})
+    return Delivery(now.step, now.at, body, {"x-wp-webhook-name": trigger})
 
 
 def ans(now: Moment) -> dict[str, Any]:
@@ -141,67 +141,67 @@ def ans(now: Moment) -> dict[str, Any]:
     return document
 
 
-def arc_ifx(now: Moment) -> Told:
+def arc_ifx(now: Moment) -> Delivery:
     keys = {"publish": "first-publish", "republish": "republish", "unpublish": "unpublish", "delete": "delete"}
     event = {"key": f"story:{keys.get(now.step, 'update')}", "time": int(now.at.timestamp()), "body": ans(now)}
-    return Told(now.step, now.at, event)
+    return Delivery(now.step, now.at, event)
 
 
-def arc_content_op(now: Moment) -> Told:
+def arc_content_op(now: Moment) -> Delivery:
     operation = "insert-story" if now.is_public else "delete-story"
     document = {"operation": operation, "published": True, "branch": "default", "date": iso(now.at), "body": ans(now)}
-    return Told(now.step, now.at, document)
+    return Delivery(now.step, now.at, document)
 
 
-def superdesk(now: Moment) -> Told:
+def superdesk(now: Moment) -> Delivery:
     item = {
         "guid": now.id, "type": "text", "version": str(now.number + 1), "versioncreated": now.at.strftime("%Y-%m-%dT%H:%M:%S+0000"),
         "firstpublished": now.published.strftime("%Y-%m-%dT%H:%M:%S+0000"), "slugline": now.slug,
         "headline": now.title if now.is_public else "Kill/Takedown notice",
         "pubstatus": "usable" if now.is_public else "recalled" if now.step == "unpublish" else "canceled",
     }  # fmt: skip
-    return Told(now.step, now.at, item)
+    return Delivery(now.step, now.at, item)
 
 
-def superdesk_publisher(now: Moment) -> Told:
+def superdesk_publisher(now: Moment) -> Delivery:
     event = {"edit": "updated", "slug change": "updated", "unpublish": "unpublished", "delete": "canceled"}
     article = {
         "id": now.id, "title": now.title, "published_at": iso(now.published), "updated_at": iso(now.at),
         "status": "published" if now.is_public else event[now.step], "_links": {"online": {"href": f"/{now.slug}"}},
         "previous_relative_urls": [{"relative_url": f"/{now.slug_before}"}] if now.slug_before else [],
     }  # fmt: skip
-    return Told(now.step, now.at, article, {"x-webhook-event": f"article[{event.get(now.step, 'published')}]"})
+    return Delivery(now.step, now.at, article, {"x-webhook-event": f"article[{event.get(now.step, 'published')}]"})
 
 
-def contentful(now: Moment) -> Told:
+def contentful(now: Moment) -> Delivery:
     revision = {"unpublish": 3, "republish": 4, "delete": 4}.get(now.step, now.number + 1)
     sys: dict[str, Any] = {"id": now.id, "type": "Entry", "revision": revision, "updatedAt": iso(now.at)}
-    topic = f"ContentManagement.Entry.{now.step if not now.is_public else 'publish'}"
+    headers = _topic(f"ContentManagement.Entry.{'publish' if now.is_public else now.step}")
     if not now.is_public:
-        return Told(now.step, now.at, {"sys": sys | {"type": "DeletedEntry", "deletedAt": iso(now.at)}}, _topic(topic))
+        return Delivery(now.step, now.at, {"sys": sys | {"type": "DeletedEntry", "deletedAt": iso(now.at)}}, headers)
     fields = {"title": now.title, "slug": now.slug, "publishDate": iso(now.published)}
     document = {"sys": sys, "fields": {name: {"en-US": value} for name, value in fields.items()}}
-    return Told(now.step, now.at, document, _topic(topic))
+    return Delivery(now.step, now.at, document, headers)
 
 
 def _topic(topic: str) -> dict[str, str]:
     return {"content-type": "application/vnd.contentful.management.v1+json", "x-contentful-topic": topic}
 
 
-def sanity(now: Moment) -> Told:
-    """Unpublishing deletes the published document; its draft stays."""
+def sanity(now: Moment) -> Delivery:
+    """Return a delivery; unpublishing deletes the published document, and its draft stays."""
     operation = "create" if now.step in ("publish", "republish") else "update" if now.is_public else "delete"
     document = {
         "_id": now.id, "_type": "article", "title": now.title, "slug": {"current": now.slug},
         "publishedAt": iso(now.published), "_updatedAt": iso(now.at),
     }  # fmt: skip
     headers = {"sanity-operation": operation, "sanity-transaction-time": iso(now.at), "sanity-document-id": now.id}
-    return Told(now.step, now.at, document, headers)
+    return Delivery(now.step, now.at, document, headers)
 
 
 TEMPLATED = {"url_template": "/{slug}"}
-# Each first-class sender, how it tells, and the settings that it needs.
-SENDERS: dict[str, tuple[Callable[[Moment], Told], dict[str, Any]]] = {
+# Each first-class sender, the function for its deliveries, and the settings that it needs.
+SENDERS: dict[str, tuple[Callable[[Moment], Delivery], dict[str, Any]]] = {
     "standard": (standard, {}),
     "cloudevents": (cloudevents, {}),
     "eventbridge": (eventbridge, {}),
@@ -216,7 +216,7 @@ SENDERS: dict[str, tuple[Callable[[Moment], Told], dict[str, Any]]] = {
 }
 
 
-def story(sender: str, host: str, name: str, start: datetime) -> list[Told]:
-    """The whole life of an article, from `start` on at PACE."""
-    tell, _ = SENDERS[sender]
-    return [tell(Moment(step, host, name, start, start + number * PACE)) for number, step in enumerate(STEPS)]
+def story(sender: str, host: str, name: str, start: datetime) -> list[Delivery]:
+    """Return all deliveries of an article, from `start` on at PACE."""
+    deliver, _ = SENDERS[sender]
+    return [deliver(Moment(step, host, name, start, start + number * PACE)) for number, step in enumerate(STEPS)]

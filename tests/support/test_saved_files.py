@@ -1,4 +1,4 @@
-"""The judge of saved files reports what a save must not change, and what only Stoppress's own files keep."""
+"""The check of two saves reports what must not change between them."""
 
 from pathlib import Path
 
@@ -30,13 +30,13 @@ def redate(file: str) -> Fault:
     ],
     ids=["nothing", "an edit", "lastmod alone", "bytes alone", "a move", "another date", "a build's lastmod"],
 )
-def test_between_two_saves_only_what_changed_has_changed(rules: list[str], change: Fault, tmp_path: Path) -> None:
+def test_a_forbidden_change_between_two_saves_is_reported(rules: list[str], change: Fault, tmp_path: Path) -> None:
     site = good()
     before = save(site, tmp_path / "before") / "www.example.com"
     change(site)
     after = save(site, tmp_path / "after") / "www.example.com"
 
-    assert [each.partition(" ")[0] for each in changes(before, after)] == rules
+    assert [fault.partition(" ")[0] for fault in changes(before, after)] == rules
     assert list(changes(before, after, moved=[HARBOUR, FLOOD])) == [
-        each for each in changes(before, after) if "R6.4" in each or "R7.2" in each
+        fault for fault in changes(before, after) if "R6.4" in fault or "R7.2" in fault
     ]

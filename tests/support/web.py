@@ -1,4 +1,4 @@
-"""The pages of a newsroom, IndexNow and Search Console, in memory, by the virtual clock. They check each request."""
+"""The pages of a newsroom, IndexNow and Search Console in memory. They use the virtual clock and check each request."""
 
 import json
 import random
@@ -42,13 +42,13 @@ class Page:
 
 @dataclass
 class Web:
-    """Answers requests. `notified` are the URLs that IndexNow took, each with the instant. `known` are those that were pages when it was notified of them last.
+    """Answers requests. `notified` are the URLs that IndexNow accepted, each with the instant; `known` existed then.
 
-    `google_reads` are the instants at which Google reads each news sitemap; `reported` are those that reports have shown, by file.
-    `questions` are the instants of requests to Search Console, by what they asked. `requests` are the URLs of all requests.
+    `google_reads` are the instants at which Google reads each news sitemap; `reported` are the instants in reports, by file.
+    `questions` are the instants of requests to Search Console, by subject. `requests` are the URLs of all requests.
 
     `objects` are the bucket's, by key. `wrong` are IndexNow's complaints. `answers` are the names of all answers. `inspected` are the
-    pages about which Search Console was asked.
+    pages that Search Console has inspected.
     """
 
     chance: random.Random
@@ -66,7 +66,7 @@ class Web:
     requests: list[str] = field(default_factory=list)
 
     def fetch(self, url: str, _headers: Mapping[str, str] | None = None, **_limits: object) -> Response:
-        """A page, or 404; or Search Console's report on a sitemap."""
+        """Return a page, 404, or Search Console's report on a sitemap."""
         self.requests.append(url)
         if url.startswith(SITEMAPS_URL):
             return self._report(unquote(url.rpartition("/")[2]))
@@ -81,7 +81,7 @@ class Web:
         return Response(200, {"content-type": "text/html"}, b"<title>A story</title>", url)
 
     def _report(self, sitemap: str) -> Response:
-        """Search Console's report on a sitemap, with the last read."""
+        """Return Search Console's report on a sitemap, with the last read."""
         now = datetime.now(UTC)
         self.questions.append((sitemap, now))
         past = [at for at in self.google_reads if at <= now]
@@ -92,7 +92,7 @@ class Web:
         return answer
 
     def post_body(self, url: str, body: bytes, *_: object, **_options: object) -> Response:
-        """The answer to a POST or a PUT. After an error or a time-out the request may have had its effect all the same."""
+        """Answer a POST or PUT. After an error or a time-out, the request may have taken effect."""
         self.requests.append(url)
         if url == INDEXNOW:
             return self._answer(url, lambda: self._take_pages(json.loads(body)))

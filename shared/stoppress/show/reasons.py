@@ -169,7 +169,8 @@ def _article_reason(facts: Facts) -> Reason | None:
     claim = facts.claim
     if held := find_held_article(facts):
         assert held.release_at
-        return Reason("held", f"article {held.name} is held until {facts.at(held.release_at)}", parse(held.order.received))
+        text = f"article {held.name} is held until {facts.at(held.release_at)}"
+        return Reason("held", text, parse(held.order.received))
     if facts.article and (owner := facts.owner):
         return Reason("other article", f"article {owner.name} has its URL", parse(owner.order.received))
     articles = [article for article in _absent_articles(facts) if article.state in ("removed", "excluded")]

@@ -1,4 +1,4 @@
-"""Whatever a file holds, checking it ends, says something sensible, and takes no more memory than it should."""
+"""The check of any file ends, reports sensible findings, and uses bounded memory."""
 
 import gzip
 import subprocess
@@ -67,7 +67,7 @@ def findings(path: Path, body: bytes, url: str = f"{BASE}sitemap.xml") -> list[F
 
 @settings(max_examples=300)
 @given(body=st.binary(max_size=400))
-def test_any_bytes_are_judged(body: bytes, path: Path) -> None:
+def test_any_bytes_can_be_checked(body: bytes, path: Path) -> None:
     assert all(finding.rule is RULES[finding.rule.name] for finding in findings(path, body))
 
 
@@ -78,7 +78,7 @@ def test_any_bytes_are_judged(body: bytes, path: Path) -> None:
     length=st.integers(0, 60),
     new=st.one_of(PIECES, st.binary(max_size=8)),
 )
-def test_any_damage_to_a_good_file_is_judged(body: bytes, start: int, length: int, new: bytes, path: Path) -> None:
+def test_any_damaged_file_can_be_checked(body: bytes, start: int, length: int, new: bytes, path: Path) -> None:
     at = start % len(body)
 
     findings(path, body[:at] + new + body[at + length :])
@@ -86,7 +86,7 @@ def test_any_damage_to_a_good_file_is_judged(body: bytes, start: int, length: in
 
 @settings(max_examples=200)
 @given(body=st.sampled_from(DOCUMENTS), start=st.integers(0, 1_000), new=st.binary(max_size=4))
-def test_any_damage_to_a_compressed_file_is_judged(body: bytes, start: int, new: bytes, path: Path) -> None:
+def test_any_damaged_compressed_file_can_be_checked(body: bytes, start: int, new: bytes, path: Path) -> None:
     packed = gzip.compress(body, mtime=0)
     at = start % len(packed)
 
@@ -95,7 +95,7 @@ def test_any_damage_to_a_compressed_file_is_judged(body: bytes, start: int, new:
 
 @settings(max_examples=300)
 @given(text=st.text())
-def test_no_title_that_is_plain_text_is_found_fault_with(text: str, path: Path) -> None:
+def test_a_title_of_plain_text_has_no_finding(text: str, path: Path) -> None:
     title = clean(text)
     if not title or check_plain_text(title) or is_spaced(title):
         return
@@ -108,13 +108,13 @@ def test_no_title_that_is_plain_text_is_found_fault_with(text: str, path: Path) 
     "title",
     ["AT&T; R&D; 5 < 6 > 4", "if a<b and c>d", "I <3 you", "L'\u00e9t\u00e9 \u00ab ici \u00bb", "\U0001f30a \u05e9\u05dc\u05d5\u05dd", "C&A", "Voil\u00e0\u00a0: \u00ab\u202fici\u202f\u00bb", "<Untitled> at the Tate", "]]>", "&c; &c"],
 )  # fmt: skip
-def test_signs_of_markup_are_no_markup(title: str, path: Path) -> None:
+def test_single_markup_characters_in_a_title_have_no_finding(title: str, path: Path) -> None:
     assert findings(path, render_news([NewsEntry(FLOOD, title, AT)], SITE, AT).body) == []
 
 
 @settings(max_examples=200)
 @given(path_of_page=st.text(st.sampled_from("abcXYZ019-._~/!$&'()*+,;=:@%20?")))
-def test_our_own_spelling_of_any_url_is_right(path_of_page: str, path: Path) -> None:
+def test_the_normalised_form_of_any_url_has_no_finding(path_of_page: str, path: Path) -> None:
     from stoppress.primitives.urls import canonical
 
     try:
@@ -154,7 +154,7 @@ SHAPES: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_files_that_look_different_and_are_right_have_no_findings(shape: str, path: Path) -> None:
+def test_valid_files_of_other_layouts_have_no_findings(shape: str, path: Path) -> None:
     assert findings(path, SHAPES[shape]) == []
 
 
@@ -182,7 +182,7 @@ def test_files_that_look_different_and_are_right_have_no_findings(shape: str, pa
         "50,000 sitemaps",
     ],
 )
-def test_what_is_right_at_its_limit_has_no_findings(body: bytes, path: Path) -> None:
+def test_files_at_the_limits_have_no_findings(body: bytes, path: Path) -> None:
     assert findings(path, body) == []
 
 
@@ -253,7 +253,7 @@ HUGE: dict[str, tuple[Callable[[], bytes], set[str]]] = {
 
 
 @pytest.mark.parametrize("shape", HUGE)
-def test_memory_is_bounded_whatever_the_file(shape: str, tmp_path: Path) -> None:
+def test_memory_is_bounded_for_any_file(shape: str, tmp_path: Path) -> None:
     make, expected = HUGE[shape]
     path = tmp_path / "sitemap.xml"
     path.write_bytes(make())

@@ -1,4 +1,4 @@
-"""Every rule that is claimed finds what is planted for it, where it was planted; a site that keeps the rules has no findings."""
+"""Every supported rule finds the fault that is planted for it; a site that keeps the rules has no findings."""
 
 import gzip
 import json
@@ -42,7 +42,7 @@ TEXT = {**SERVED, "ContentType": "text/plain; charset=utf-8"}
 
 
 def save(site: Site, folder: Path, *, meta: bool = True) -> Path:
-    """As `stoppress play` saves: the files below their host, the headers beside the folder."""
+    """Save a site as `stoppress play` does: the files below their host, the headers beside the folder."""
     root = folder / "save"
     for name, body in site.files.items():
         (root / HOST / name).parent.mkdir(parents=True, exist_ok=True)
@@ -87,11 +87,11 @@ def test_a_planted_fault_is_found_under_its_rule(name: str, fault: Fault, tmp_pa
     assert name in {finding.rule.name for finding in findings(save(site, tmp_path))}
 
 
-def test_every_rule_that_is_claimed_has_a_planted_fault() -> None:
+def test_every_supported_rule_has_a_planted_fault() -> None:
     assert {name for name, _, _ in CASES} | check_planted.FETCHED == RULES.keys()
 
 
-def test_a_rule_is_claimed_or_listed_as_uncheckable_not_both() -> None:
+def test_a_rule_is_either_supported_or_listed_as_uncheckable() -> None:
     uncheckable = tomllib.loads((ROOT / "tests/docs/not_checkable.toml").read_text(encoding="utf-8"))
 
     assert not {rule.id for rule in RULES.values()} & uncheckable.keys()
@@ -117,7 +117,7 @@ def test_a_rule_is_claimed_or_listed_as_uncheckable_not_both() -> None:
         (check_planted.swap(check_good_site.ROBOTS, f"Sitemap: {BASE}pages", "Sitemap: pages"), check_good_site.ROBOTS, 7, "robots-value"),
     ],
 )  # fmt: skip
-def test_a_finding_has_its_place(fault: Fault, file: str, line: int | None, name: str, tmp_path: Path) -> None:
+def test_a_finding_contains_file_and_line(fault: Fault, file: str, line: int | None, name: str, tmp_path: Path) -> None:
     site = good()
     fault(site)
 
@@ -126,7 +126,7 @@ def test_a_finding_has_its_place(fault: Fault, file: str, line: int | None, name
     ] == [(f"{HOST}/{file}", line)]
 
 
-def test_a_host_is_a_guest_where_its_robots_txt_lists_the_sitemap(tmp_path: Path) -> None:
+def test_urls_of_another_host_are_valid_if_its_robots_txt_lists_the_sitemap(tmp_path: Path) -> None:
     site = good()
     check_planted.loc("https://news.example.org/harbour")(site)
     root = save(site, tmp_path, meta=False)
@@ -139,7 +139,7 @@ def test_a_host_is_a_guest_where_its_robots_txt_lists_the_sitemap(tmp_path: Path
 
 
 def robots(*lines: str) -> Fault:
-    """A robots.txt that names the sitemaps, and these lines."""
+    """Return a robots.txt with the sitemaps and these lines."""
     text = "\n".join([*lines, "", f"Sitemap: {BASE}{INDEX}", f"Sitemap: {BASE}{check_good_site.PAGES}", ""])
     return check_planted.put(check_good_site.ROBOTS, text.encode())
 
@@ -156,14 +156,14 @@ def robots(*lines: str) -> Fault:
     ],
     ids=" ".join,
 )
-def test_a_robots_txt_that_shuts_no_engine_out_has_no_findings(lines: list[str], tmp_path: Path) -> None:
+def test_a_robots_txt_that_blocks_no_engine_has_no_findings(lines: list[str], tmp_path: Path) -> None:
     site = good()
     robots(*lines)(site)
 
     assert findings(save(site, tmp_path)) == []
 
 
-def test_every_unknown_line_of_robots_txt_is_reported_with_its_words(tmp_path: Path) -> None:
+def test_every_unknown_line_of_robots_txt_is_quoted(tmp_path: Path) -> None:
     site = good()
     robots("User-agent: *", "Dissallow: /a", "Sitmap: /b", "Disallow: /c")(site)
 
@@ -195,7 +195,7 @@ OTHER = f"Sitemap: https://other.example.org/{INDEX}\n"
 
 
 def linked(*urls: str) -> dict[str, bytes]:
-    """A folder whose only sitemap may link to other language versions."""
+    """Return a folder whose only sitemap may link to other language versions."""
     return {"sitemap.xml": urlset(*urls, spaces=f"{SITEMAP_SPACE} {XHTML_SPACE}")}
 
 
@@ -223,7 +223,7 @@ FOLDERS: dict[str, tuple[dict[str, bytes], list[str]]] = {
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_what_a_folder_of_a_few_files_breaks(folder: str, tmp_path: Path) -> None:
+def test_a_folder_of_a_few_files_breaks_these_rules(folder: str, tmp_path: Path) -> None:
     files, names = FOLDERS[folder]
     for name, body in files.items():
         (tmp_path / name).write_bytes(body)
@@ -231,7 +231,7 @@ def test_what_a_folder_of_a_few_files_breaks(folder: str, tmp_path: Path) -> Non
     assert [finding.rule.name for finding in findings(tmp_path, BASE)] == names
 
 
-def test_an_index_of_another_name_is_an_entry_where_robots_txt_lists_it(tmp_path: Path) -> None:
+def test_an_index_of_another_name_is_an_entry_if_robots_txt_lists_it(tmp_path: Path) -> None:
     site = good()
     site.files["index.xml"] = site.files.pop(INDEX)
     check_planted.swap(check_good_site.ROBOTS, INDEX, "index.xml")(site)
@@ -241,7 +241,7 @@ def test_an_index_of_another_name_is_an_entry_where_robots_txt_lists_it(tmp_path
     assert findings(save(site, tmp_path)) == []
 
 
-def test_nobody_looks_below_a_folder_for_sitemap_xml(tmp_path: Path) -> None:
+def test_a_sitemap_xml_in_a_subfolder_is_not_an_entry(tmp_path: Path) -> None:
     (tmp_path / "news.xml").write_bytes(urlset(url(HARBOUR)))
 
     assert findings(tmp_path, f"{BASE}2026/") == []

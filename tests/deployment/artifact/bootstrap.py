@@ -1,4 +1,4 @@
-"""What Lambda's own bootstrap does before a function is called, on this machine and with nothing else on the path.
+"""Start a function as Lambda's own bootstrap does, on this machine and with nothing else on the path.
 
     python3.13 -I -S -B bootstrap.py HANDLER FEEDS_PORT FOLDER...
 
@@ -11,7 +11,7 @@ import sys
 from typing import Any
 
 FEEDS_HOST = "www.example.com"
-FEEDS_ADDRESS = "203.0.114.1"  # nobody's business: connections to it go to loopback
+FEEDS_ADDRESS = "203.0.114.1"  # an address of no real server: connections to it go to loopback
 
 
 def _led_to(port: int) -> None:

@@ -1,4 +1,4 @@
-"""What `scripts/build` makes, made once in a run; where this machine cannot make it, the tests that need it are skipped."""
+"""The builds of `scripts/build`, once per run; tests are skipped if this machine cannot build."""
 
 import fcntl
 import os
@@ -9,53 +9,53 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-MISSING = 69  # scripts/build: this machine has not what a build needs
+MISSING = 69  # exit status of scripts/build if this machine lacks a tool for the build
 MACHINE = os.uname().machine
 LAYER = "SharedLayer/python"
 RUNTIME = ROOT / ".aws-sam/native/runtime"
 
-# As it is before the tests take proxies and the owner's credentials out of it: a build may have to reach the package index.
+# The environment before the tests remove proxies and credentials, because a build may need the package index.
 _ENVIRONMENT = {**os.environ, "SAM_CLI_TELEMETRY": "0"}
 
 
 def deployment() -> Path:
-    """The folder of what `sam deploy` uploads. Skips the test that asks where it cannot be built."""
-    _have("deployment")
+    """Return the folder that `sam deploy` uploads. Skip the test if it cannot be built."""
+    _build("deployment")
     return ROOT / ".aws-sam/build"
 
 
 def native() -> Path:
-    """The folder of the same for this machine, where the functions can run. Skips likewise."""
-    _have("native")
+    """Return the folder of the same build for this machine, where the functions can run. Skip likewise."""
+    _build("native")
     return ROOT / ".aws-sam/native/build"
 
 
 def python() -> str:
-    """Path of the Python 3.13 that builds and runs them. Skips likewise."""
-    return _have("python")
+    """Return the path of the Python 3.13 that builds and runs the functions. Skip likewise."""
+    return _build("python")
 
 
 def emulator() -> str:
-    """Path of ministack, the emulator of AWS that the artifact is deployed to. Skips likewise."""
-    return _have("emulator")
+    """Return the path of ministack, the emulator of AWS to which the artifact is deployed. Skip likewise."""
+    return _build("emulator")
 
 
 def sam() -> str:
-    """Path of the SAM CLI that builds, once something was built."""
+    """Return the path of the SAM CLI, after a build."""
     return _ENVIRONMENT.get("SAM", str(ROOT / ".venv/sam/bin/sam"))
 
 
-def _have(goal: str) -> str:
-    status, said = _outcome(goal)
+def _build(goal: str) -> str:
+    status, output = _run_build(goal)
     if status == MISSING:
-        pytest.skip(said)
-    assert status == 0, f"scripts/build {goal} failed:\n{said}"
-    return said
+        pytest.skip(output)
+    assert status == 0, f"scripts/build {goal} failed:\n{output}"
+    return output
 
 
 @cache
-def _outcome(goal: str) -> tuple[int, str]:
-    """Exit status and what was said. Workers of pytest-xdist wait for each other: the second one finds it built."""
+def _run_build(goal: str) -> tuple[int, str]:
+    """Return exit status and output. Workers of pytest-xdist wait for each other, so the second finds the build done."""
     (ROOT / ".aws-sam").mkdir(exist_ok=True)
     with (ROOT / ".aws-sam/lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""The payloads in events/ as if they were sent now: the built functions have the machine's clock."""
+"""The payloads in events/ as if sent now, because the built functions use the machine's clock."""
 
 import base64
 import hashlib
@@ -13,24 +13,24 @@ from tests.support import event_files
 # The webhook's own instant; the other files' are a little after it.
 WRITTEN_AT = datetime(2026, 11, 20, 8, tzinfo=UTC)
 INSTANT = re.compile(r"\b(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?Z")
-# Seconds and milliseconds since 1970, of the days around it.
+# Seconds and milliseconds since 1970, of the surrounding days.
 SINCE_1970 = re.compile(r"\b(1795\d{6})(\d{3})?\b")
 
 
 def event(name: str) -> Any:
-    """A file's event with all its instants moved by one and the same time; a webhook is signed anew."""
+    """Return a file's event with all its instants moved by the same time; a webhook is signed again."""
     now = datetime.now(UTC).replace(microsecond=0)
     moved_by = now - WRITTEN_AT
     text = (event_files.EVENTS / name).read_text(encoding="utf-8")
-    text = INSTANT.sub(lambda found: _moved(found[1], moved_by) + (found[2] or "") + "Z", text)
-    text = SINCE_1970.sub(lambda found: str(int(found[1]) + int(moved_by.total_seconds())) + (found[2] or ""), text)
-    found = json.loads(text)
+    text = INSTANT.sub(lambda match: _move(match[1], moved_by) + (match[2] or "") + "Z", text)
+    text = SINCE_1970.sub(lambda match: str(int(match[1]) + int(moved_by.total_seconds())) + (match[2] or ""), text)
+    event = json.loads(text)
     if name == event_files.WEBHOOK:
-        _sign(found)
-    return found
+        _sign(event)
+    return event
 
 
-def _moved(instant: str, moved_by: timedelta) -> str:
+def _move(instant: str, moved_by: timedelta) -> str:
     return (datetime.fromisoformat(instant) + moved_by).isoformat()
 
 

@@ -1,6 +1,6 @@
-"""The Lambda Runtime API on loopback, a function that runs behind it in a process of its own, and the AWS that it calls.
+"""The Lambda Runtime API on loopback, a function in its own process that uses it, and the AWS that the function calls.
 
-https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html: the runtime asks for the next invocation, and posts what came of it.
+https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html: the runtime requests the next invocation, and posts its result.
 """
 
 import json
@@ -24,13 +24,13 @@ from tests.deployment.artifact import builds
 
 BOOTSTRAP = Path(__file__).with_name("bootstrap.py")
 VERSION = "/2018-06-01/runtime"
-# Far more than any function takes: only a run that hangs comes this far.
+# Far more than any function takes: only a hanging run reaches it.
 HANGS_S = 600.0
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What the runtime posted: to `response`, `error` (of one invocation) or `init/error` (the function did not start)."""
+    """A post of the runtime: to `response`, `error` (of one invocation) or `init/error` (the function did not start)."""
 
     kind: str
     payload: Any
@@ -40,13 +40,13 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Says nothing of a runtime that was ended while it waited for its next invocation."""
+        """Ignore a runtime that was killed while it waited for its next invocation."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
 
 class RuntimeApi:
-    """One function's Runtime API: what is put into `events` is its next invocation, what it posts comes out of `answers`."""
+    """One function's Runtime API. Put invocations into `events`, and get the results from `answers`."""
 
     def __init__(self) -> None:
         self.events: queue.Queue[tuple[Any, str, int]] = queue.Queue()
@@ -56,7 +56,7 @@ class RuntimeApi:
 
     @contextmanager
     def running(self) -> Iterator["RuntimeApi"]:
-        """Answers while the block runs."""
+        """Serve while the block runs."""
         thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
         thread.start()
         try:
@@ -74,7 +74,7 @@ class Environment:
         self._api, self._process, self._log, self._function = api, process, log, function
 
     def invoke(self, event: Any) -> Answer:
-        """What the function answers. An error of the function is an answer, a process that ends without one is not."""
+        """Return the function's answer, which may be an error. Fail if the process ends without an answer."""
         self._api.events.put((event, self._function.arn, self._function.timeout_s))
         waited_until = time.monotonic() + HANGS_S
         while True:
@@ -86,7 +86,7 @@ class Environment:
                 assert ended is None or not self._api.answers.empty(), f"ended with {ended}, it printed:\n{self.log()}"
 
     def log(self) -> str:
-        """All that it has printed."""
+        """Return the complete output of the process."""
         return self._log.read_text(encoding="utf-8", errors="replace")
 
 
@@ -100,7 +100,7 @@ def started(
     handler: str,
     feeds_port: int = 0,
 ) -> Iterator[Environment]:
-    """A function's process with those folders on its path and no other; `variables` come to those that Lambda sets."""
+    """Start a function's process with only these folders on its path; `variables` are added to Lambda's."""
     with RuntimeApi().running() as api, log.open("wb") as output:
         process = subprocess.Popen(  # noqa: S603 - our own build
             [builds.python(), "-I", "-S", "-B", str(BOOTSTRAP), handler, str(feeds_port), *map(str, folders)],
@@ -128,9 +128,9 @@ def started(
 
 @contextmanager
 def aws_of(stack: Stack) -> Iterator[dict[str, str]]:
-    """Serves the stack's AWS on loopback and gives the variables that lead there. Nothing in the stack runs by itself."""
+    """Serve the stack's AWS on loopback and yield its environment variables. Nothing in the stack runs by itself."""
     server = Server(stack, "127.0.0.1", 0)
-    # Not `serve`: that would also deliver, and have the functions of this process do the work of the built ones.
+    # `serve` would also deliver events, to the functions of this process instead of the built ones.
     thread = threading.Thread(target=server._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:
@@ -151,7 +151,7 @@ def _handler(api: RuntimeApi) -> type[BaseHTTPRequestHandler]:
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
-            """GET …/invocation/next waits until there is one."""
+            """Answer GET …/invocation/next, when there is an invocation."""
             event, arn, timeout_s = api.events.get()
             headers = {
                 "Lambda-Runtime-Aws-Request-Id": str(uuid.uuid4()),
@@ -162,7 +162,7 @@ def _handler(api: RuntimeApi) -> type[BaseHTTPRequestHandler]:
             self._answer(200, headers, json.dumps(event).encode())
 
         def do_POST(self) -> None:
-            """POST …/invocation/<id>/response and …/error, …/init/error."""
+            """Accept POST …/invocation/<id>/response, …/error and …/init/error."""
             body = self.rfile.read(int(self.headers["content-length"]))
             kind = "init/error" if self.path == f"{VERSION}/init/error" else self.path.rpartition("/")[2]
             self._answer(202, {}, b'{"status": "OK"}')
@@ -180,6 +180,6 @@ def _handler(api: RuntimeApi) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Says nothing."""
+            """Print nothing."""
 
     return Handler

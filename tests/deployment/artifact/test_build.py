@@ -1,4 +1,4 @@
-"""What SAM builds is what was written, complete, and for Lambda: no fault in ours, and each fault that was planted is named."""
+"""SAM's build is complete, unchanged and for Lambda: ours has no fault, and each planted fault is reported."""
 
 import os
 import re
@@ -17,15 +17,15 @@ from tests.deployment.artifact.faults import faults_of
 pytestmark = pytest.mark.artifact
 
 Spoil = Callable[[Path], None]
-MACHINE = "aarch64"  # how wheels and ELF call the template's arm64
+MACHINE = "aarch64"  # the name of the template's arm64 in wheels and ELF
 
 
-def test_what_is_deployed_has_no_fault() -> None:
+def test_the_build_for_aws_has_no_fault() -> None:
     assert faults_of(builds.deployment(), ROOT, MACHINE) == []
 
 
 def write(path: str, content: bytes = b"") -> Spoil:
-    """Write a file anew: what stands there is a link to the real build's."""
+    """Replace a file, which is a link to that of the real build."""
 
     def spoil(build: Path) -> None:
         (build / path).parent.mkdir(exist_ok=True)
@@ -65,22 +65,22 @@ def for_x86_64(binary: bytes) -> bytes:
     return binary[:18] + bytes([62]) + binary[19:]
 
 
-def linked(source: str, target: str) -> None:
-    """A copy that takes no space, where the file system can."""
+def link_file(source: str, target: str) -> None:
+    """Copy a file by a hard link, if the file system can."""
     try:
         os.link(source, target)
     except OSError:
         shutil.copy(source, target)
 
 
-def copied(folder: Path) -> Path:
-    """A copy of what is deployed, without the libraries in which no fault is planted: they are most of its files."""
+def copy_build(folder: Path) -> Path:
+    """Return a copy of the build for AWS, without the many libraries in which no fault is planted."""
 
     def libraries(inside: str, names: list[str]) -> list[str]:
         has_libraries = inside.endswith((LAYER, "NotifyEngines"))
         return [name for name in names if has_libraries and not name.startswith(SPOILT_PARTS)]
 
-    return Path(shutil.copytree(builds.deployment(), folder / "build", copy_function=linked, ignore=libraries))
+    return Path(shutil.copytree(builds.deployment(), folder / "build", copy_function=link_file, ignore=libraries))
 
 
 SPOILT_PARTS = ("stoppress", "pydantic_core", "idna", "_cffi_backend", "app.py")
@@ -102,7 +102,7 @@ SPOILT: dict[str, Spoil] = {
         "template.yaml", lambda text: text.replace(b"ContentUri: SharedLayer", b"ContentUri: ../shared")
     ),
     "PollFeeds has requirements.txt in it; a function is its app.py alone": write("PollFeeds/requirements.txt"),
-    "PollFeeds is not what stands in poll_feeds/app.py": write(
+    "PollFeeds is not the same as poll_feeds/app.py": write(
         "PollFeeds/app.py", b"def lambda_handler(event, context): ..."
     ),
     "PollFeeds has no app.py": remove("PollFeeds/app.py"),
@@ -110,7 +110,7 @@ SPOILT: dict[str, Spoil] = {
         f"{LAYER}/stoppress/model/site.py", lambda text: text + b"#"
     ),
     "the layer has stoppress/gone.py, which the tree has not": write(f"{LAYER}/stoppress/gone.py"),
-    "stoppress/model/site.py is not compiled: each cold start would do it anew": remove(COMPILED),
+    "stoppress/model/site.py is not compiled: each cold start would compile it again": remove(COMPILED),
     "stoppress/model/site.py is compiled by another Python than 3.13": change(
         COMPILED, lambda code: b"\xa7\x0d\x0d\x0a" + code[4:]
     ),
@@ -124,21 +124,21 @@ SPOILT: dict[str, Spoil] = {
 
 
 @pytest.mark.parametrize("fault", SPOILT)
-def test_a_build_that_was_spoilt_is_found(fault: str, tmp_path: Path) -> None:
-    build = copied(tmp_path)
+def test_a_faulty_build_is_detected(fault: str, tmp_path: Path) -> None:
+    build = copy_build(tmp_path)
     SPOILT[fault](build)
 
-    assert [found for found in faults_of(build, ROOT, MACHINE) if fault in found]
+    assert [reported for reported in faults_of(build, ROOT, MACHINE) if fault in reported]
 
 
-def test_a_build_that_contains_its_own_folder_is_found(tmp_path: Path) -> None:
-    build = copied(tmp_path)
+def test_a_build_that_contains_its_own_folder_is_detected(tmp_path: Path) -> None:
+    build = copy_build(tmp_path)
     change(COMPILED, lambda code: code.replace(b"/opt/python", os.fsencode(build)))(build)
 
-    assert [found for found in faults_of(build, ROOT, MACHINE) if "names the folder it was built in" in found]
+    assert [reported for reported in faults_of(build, ROOT, MACHINE) if "names the folder it was built in" in reported]
 
 
-def test_the_layer_takes_no_library_but_the_one_that_was_locked(tmp_path: Path) -> None:
+def test_the_layer_installs_only_the_locked_library(tmp_path: Path) -> None:
     locked = (ROOT / "shared/requirements.txt").read_text(encoding="utf-8")
     [library] = re.findall(r"^idna==(?:.*\\\n)*.*\n", locked, re.MULTILINE)
     shutil.copytree(ROOT / "shared", tmp_path / "shared", ignore=shutil.ignore_patterns("__pycache__"))
@@ -146,14 +146,14 @@ def test_the_layer_takes_no_library_but_the_one_that_was_locked(tmp_path: Path) 
     version = library.split()[0].removeprefix("idna==")
     with zipfile.ZipFile(tmp_path / f"idna-{version}-py3-none-any.whl", "w") as wheel:
         info = f"idna-{version}.dist-info"
-        wheel.writestr("idna/__init__.py", "# somebody else's\n")
+        wheel.writestr("idna/__init__.py", "# foreign\n")
         wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: idna\nVersion: {version}\n")
         wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         wheel.writestr(f"{info}/RECORD", "")
     index = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path), "PIP_CONFIG_FILE": os.devnull}
     search = f"{Path(builds.python()).parent}{os.pathsep}{os.environ['PATH']}"
 
-    made = subprocess.run(
+    done = subprocess.run(
         ["make", "build-SharedLayer"],  # noqa: S607
         cwd=tmp_path / "shared",
         env={**os.environ, **index, "PATH": search, "ARTIFACTS_DIR": str(tmp_path / "built")},
@@ -162,5 +162,5 @@ def test_the_layer_takes_no_library_but_the_one_that_was_locked(tmp_path: Path) 
         check=False,
     )
 
-    assert made.returncode != 0
-    assert "DO NOT MATCH THE HASHES" in made.stderr
+    assert done.returncode != 0
+    assert "DO NOT MATCH THE HASHES" in done.stderr

@@ -32,14 +32,14 @@ def built() -> Path:
 
 @pytest.fixture
 def stack() -> Iterator[Stack]:
-    with event_files.first_site_stack(event_files.POLLED) as made:
-        yield made
+    with event_files.first_site_stack(event_files.POLLED) as stack:
+        yield stack
 
 
-def answered(
+def invoke_built(
     stack: Stack, built: Path, log: Path, *names: str, feeds_port: int = 0, layer: Path | None = None
 ) -> list[Answer]:
-    """What a built function answers to files' events, one after the other in one process."""
+    """Return a built function's answers to files' events, one after the other in one process."""
     function = stack.functions[event_files.function_of(names[0])]
     handler = f"{function._path.stem}.{function._attribute}"
     folders = [built / function.logical, layer or built / builds.LAYER, builds.RUNTIME]
@@ -55,7 +55,7 @@ def test_the_build_for_this_machine_has_no_fault(built: Path) -> None:
 
 
 def timeless(payload: object) -> str:
-    """An answer without its numbers: the page of a site says when it was read."""
+    """Return an answer without its numbers, because the page of a site contains the time."""
     return re.sub(r"\d+", "0", json.dumps(payload))
 
 
@@ -76,13 +76,13 @@ EVENTS = [
 
 
 @pytest.mark.parametrize("name", EVENTS)
-def test_a_built_function_answers_and_does_what_its_source_does(name: str, built: Path, tmp_path: Path) -> None:
-    """tests/local_stack/test_events.py says what that is."""
+def test_a_built_function_behaves_like_its_source(name: str, built: Path, tmp_path: Path) -> None:
+    """The expected effects are in tests/local_stack/test_events.py."""
     with event_files.prepared(name, events_now.event) as stack:
         source = stack.functions[event_files.function_of(name)].invoke(events_now.event(name))
         expected = event_files.outcome(stack)
     with event_files.prepared(name, events_now.event) as stack:
-        [answer] = answered(stack, built, tmp_path, name)
+        [answer] = invoke_built(stack, built, tmp_path, name)
 
         assert source.error is None
         assert (answer.kind, timeless(answer.payload)) == ("response", timeless(source.payload))
@@ -94,7 +94,7 @@ def test_poll_feeds_sends_the_entries_of_a_feed(stack: Stack, built: Path, tmp_p
     rss = f'<rss version="2.0"><channel>{item}</channel></rss>'
     with FeedServer().running() as server:
         server.set(event_files.POLLED, FeedAnswer(headers={"content-type": "application/rss+xml"}, body=rss.encode()))
-        [answer] = answered(stack, built, tmp_path, event_files.POLL, feeds_port=server.port)
+        [answer] = invoke_built(stack, built, tmp_path, event_files.POLL, feeds_port=server.port)
     assert answer == Answer("response", None)
     [message] = event_files.on_queue(stack, "ArticlesQueue")
     assert from_message(message).title == "A"
@@ -119,24 +119,24 @@ def test_notify_engines_signs_with_the_library_that_was_built_for_it(built: Path
     ]
 
 
-def test_every_function_of_the_template_is_run_here(stack: Stack) -> None:
+def test_every_function_of_the_template_has_a_test(stack: Stack) -> None:
     assert {event_files.function_of(name) for name in (event_files.POLL, *EVENTS)} == set(stack.functions)
 
 
-# ── what goes wrong on Lambda goes wrong here ──
+# ── errors are those of Lambda ──
 
 
 def test_a_function_without_its_layer_does_not_start(stack: Stack, built: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    [answer] = answered(stack, built, tmp_path, event_files.WEBHOOK, layer=tmp_path / "empty")
+    [answer] = invoke_built(stack, built, tmp_path, event_files.WEBHOOK, layer=tmp_path / "empty")
     assert answer.kind == "init/error"
     assert answer.payload["errorType"] == "Runtime.ImportModuleError"
     assert "No module named 'aws_lambda_powertools'" in answer.payload["errorMessage"]
 
 
-def test_what_a_function_raises_is_an_error_of_its_invocation(stack: Stack, built: Path, tmp_path: Path) -> None:
+def test_an_exception_of_a_function_is_an_error_of_its_invocation(stack: Stack, built: Path, tmp_path: Path) -> None:
     name = stack.variable("TABLE_NAME")
     stack.client("dynamodb").delete_table(TableName=name)
-    [answer] = answered(stack, built, tmp_path, event_files.ROLL)
+    [answer] = invoke_built(stack, built, tmp_path, event_files.ROLL)
     assert answer.kind == "error"
     assert answer.payload["errorType"] == "ExceptionGroup"

@@ -25,7 +25,7 @@ from stoppress_cli.scenario import signing
 
 NAME, REGION = "stoppress", "eu-west-1"
 SEEN_S = 180.0  # an event is in the files two or three seconds later; a loaded machine takes longer
-ENDS_S = 1_200.0  # far more than any program here takes
+ENDS_S = 1_200.0  # far longer than any program here
 LINES_SHOWN = 15
 
 Ended = subprocess.CompletedProcess[str]
@@ -33,14 +33,14 @@ Resources = dict[str, Any]
 
 
 class Emulator:
-    """ministack on a free port of this machine. Its log, and the code of the functions that it runs, are in the folder."""
+    """ministack on a free port of this machine. The folder contains its log and the code of the functions."""
 
     def __init__(self, program: str, folder: Path) -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         self.endpoint = f"http://127.0.0.1:{self.port}"
-        # What a program needs to take the emulator for AWS.
+        # The variables with which a program uses the emulator as AWS.
         self.aws_settings = {"AWS_ENDPOINT_URL": self.endpoint, "AWS_DEFAULT_REGION": REGION}
         self.log = folder / f"ministack-{self.port}.log"
         self._program = program
@@ -50,14 +50,14 @@ class Emulator:
         )
 
     def start(self) -> None:
-        """Starts it in the background and returns when it answers. It outlives this process."""
+        """Start the emulator in the background, and return when it answers. It outlives this process."""
         listening = {"BIND_HOST": "127.0.0.1", "MINISTACK_REGION": REGION}
         ended = run([self._program, "--detach"], self._settings | listening)
         assert ended.returncode == 0, ended.stdout + ended.stderr
         until(f"ministack answers at {self.endpoint}", self._answers, report=lambda: tail(self.log))
 
     def stop(self) -> None:
-        """Ends it, and the processes of the functions with it."""
+        """Stop the emulator and the processes of the functions."""
         run([self._program, "--stop"], self._settings)
         until("ministack ends", lambda: not self._answers(), report=lambda: tail(self.log))
 
@@ -67,16 +67,16 @@ class Emulator:
 
 
 class Stack:
-    """The stack in the emulator. `sam` is the SAM CLI, `build` the folder of what `sam build` made."""
+    """The stack in the emulator. `sam` is the SAM CLI, `build` the folder of `sam build`."""
 
     def __init__(self, emulator: Emulator, sam: str, build: Path, folder: Path) -> None:
         self._emulator, self._sam, self._build, self._folder = emulator, sam, build, folder
         self._printed = folder / "printed.log"
 
     def deploy(self, change: Callable[[Resources], None] | None = None) -> Ended:
-        """`sam deploy` of the artifact; `change` changes the resources in a copy of its template.
+        """Run `sam deploy`; `change` changes the resources in a copy of the template.
 
-        ministack knows no metric math, so the alarms with an expression are left out.
+        ministack has no metric math, so the alarms with an expression are left out.
         """
         document = parse_yaml((self._build / "template.yaml").read_text(encoding="utf-8"))
         resources = document["Resources"]
@@ -91,10 +91,10 @@ class Stack:
         template.write_text(json.dumps(document), encoding="utf-8")
         options = ["--resolve-s3", "--capabilities", "CAPABILITY_IAM", "--no-confirm-changeset"]
         options += ["--parameter-overrides", "Listing=yes"]
-        return self._typed(self._sam, "deploy", "--template-file", str(template), *options, "--stack-name", NAME)
+        return self._run(self._sam, "deploy", "--template-file", str(template), *options, "--stack-name", NAME)
 
     def delete(self) -> Ended:
-        return self._typed(self._sam, "delete", "--no-prompts", "--stack-name", NAME)
+        return self._run(self._sam, "delete", "--no-prompts", "--stack-name", NAME)
 
     def file_of(self, name: str, text: str) -> Path:
         path = self._folder / name
@@ -102,12 +102,12 @@ class Stack:
         return path
 
     def command(self, *words: str) -> Ended:
-        return self._typed(sys.executable, "-m", "stoppress_cli", *words, "--stack", NAME)
+        return self._run(sys.executable, "-m", "stoppress_cli", *words, "--stack", NAME)
 
-    def _typed(self, *words: str) -> Ended:
-        """Runs a program that believes the emulator to be AWS, and keeps what it printed for `until` to show."""
+    def _run(self, *words: str) -> Ended:
+        """Run a program that uses the emulator as AWS, and keep its output for `until`."""
         settings = self._emulator.aws_settings
-        # SAM's default is to look at the stack every five seconds.
+        # SAM polls the stack every five seconds by default.
         ended = run(words, settings | {"SAM_CLI_TELEMETRY": "0", "SAM_CLI_POLL_DELAY": "0.5"})
         self._printed.write_text(f"{' '.join(words)}\n{ended.stdout}{ended.stderr}", encoding="utf-8")
         return ended
@@ -133,14 +133,14 @@ class Stack:
         return str(answer["StackResourceDetail"]["PhysicalResourceId"])
 
     def make_routes(self) -> None:
-        """Gives the HTTP API the routes of its OpenAPI `Body`, which SAM writes and ministack ignores."""
+        """Create the routes of the HTTP API from its OpenAPI `Body`, which ministack ignores."""
         template = self.aws("cloudformation").get_template(StackName=NAME, TemplateStage="Processed")["TemplateBody"]
         api, gateway = self._physical("WebhookApi"), self.aws("apigatewayv2")
         for path, methods in template["Resources"]["WebhookApi"]["Properties"]["Body"]["paths"].items():
             for method, operation in methods.items():
                 integration = operation["x-amazon-apigateway-integration"]
                 [function] = re.findall(r"\$\{(\w+)\.Arn\}", json.dumps(integration["uri"]))
-                made = gateway.create_integration(
+                created = gateway.create_integration(
                     ApiId=api,
                     IntegrationType="AWS_PROXY",
                     IntegrationUri=self.function(function)["FunctionArn"],
@@ -148,12 +148,12 @@ class Stack:
                 )
                 verb = "ANY" if method == "x-amazon-apigateway-any-method" else method.upper()
                 gateway.create_route(
-                    ApiId=api, RouteKey=f"{verb} {path}", Target=f"integrations/{made['IntegrationId']}"
+                    ApiId=api, RouteKey=f"{verb} {path}", Target=f"integrations/{created['IntegrationId']}"
                 )
 
     @cached_property
     def api(self) -> str:
-        """The path of the HTTP API at the emulator's endpoint. The API's host name, as AWS has it, cannot be looked up."""
+        """Return the path of the HTTP API at the emulator's endpoint, because the API's host name cannot be resolved."""
         return f"/_aws/execute-api/{self._physical('WebhookApi')}/$default"
 
     @property
@@ -161,7 +161,7 @@ class Stack:
         return self._emulator.endpoint + self.api
 
     def post(self, path: str, event: Mapping[str, Any], secret: str) -> int:
-        """Posts a webhook with the signature of Standard Webhooks; the status of the answer."""
+        """Post a webhook signed by Standard Webhooks, and return the status of the answer."""
         request = Request({"content-type": "application/json"}, json.dumps(event).encode())
         signed = signing.signed(request, "standard", secret, f"msg_{uuid.uuid4()}", datetime.now(UTC))
         connection = http.client.HTTPConnection("127.0.0.1", self._emulator.port, timeout=SEEN_S)
@@ -172,7 +172,7 @@ class Stack:
             connection.close()
 
     def file(self, host: str, name: str) -> str:
-        """The text of a file of a site; empty where there is none."""
+        """Return the text of a site's file, or an empty text."""
         try:
             answer = self.aws("s3").get_object(Bucket=self.outputs["BucketName"], Key=f"{host}/{name}")
         except self.aws("s3").exceptions.NoSuchKey:
@@ -180,13 +180,13 @@ class Stack:
         return str(answer["Body"].read().decode())
 
     def waiting(self, output: str) -> int:
-        """How many messages are in the queue that an output names."""
+        """Return the number of messages in the queue of an output."""
         counts = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
         answer = self.aws("sqs").get_queue_attributes(QueueUrl=self.outputs[output], AttributeNames=counts)
         return sum(int(answer["Attributes"][count]) for count in counts)
 
     def until(self, what: str, holds: Callable[[], bool], within_s: float = SEEN_S) -> None:
-        """Waits until `holds` is true. After the deadline fails, and shows the last log lines of each function."""
+        """Wait until `holds` is true. After the deadline, fail with the last log lines of each function."""
         until(what, holds, within_s, report=self._logs)
 
     def _logs(self) -> str:
@@ -206,7 +206,7 @@ def _client(service: str, endpoint: str) -> Any:
 
 
 def until(what: str, holds: Callable[[], bool], within_s: float = SEEN_S, *, report: Callable[[], str]) -> None:
-    """Waits until `holds` is true. After the deadline fails with `what`, and with the report."""
+    """Wait until `holds` is true. After the deadline, fail with `what` and the report."""
     deadline = time.monotonic() + within_s
     while not holds():
         if time.monotonic() > deadline:
@@ -215,7 +215,7 @@ def until(what: str, holds: Callable[[], bool], within_s: float = SEEN_S, *, rep
 
 
 def run(words: tuple[str, ...] | list[str], settings: Mapping[str, str]) -> Ended:
-    """Runs a program to its end, and keeps what it prints."""
+    """Run a program to its end, and keep its output."""
     environment = os.environ | settings
     return subprocess.run(  # noqa: S603 - our own command, and the programs that scripts/build installs
         words, env=environment, capture_output=True, text=True, timeout=ENDS_S, check=False
@@ -223,6 +223,6 @@ def run(words: tuple[str, ...] | list[str], settings: Mapping[str, str]) -> Ende
 
 
 def tail(log: Path) -> str:
-    """The last lines of a file, if there is one."""
+    """Return the last lines of a file, if it exists."""
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
     return "\n".join([str(log), *lines[-LINES_SHOWN:]])

@@ -1,6 +1,6 @@
-"""The life of a stack that `sam deploy` makes of the built artifact: used, changed, rolled back, deleted.
+"""A stack that `sam deploy` creates from the built artifact: used, changed, rolled back, deleted.
 
-ministack stands in for AWS. Its clock cannot be set, so tests/scenarios plays what takes 48 hours.
+ministack replaces AWS. Its clock cannot be set, so tests/scenarios covers behaviour over 48 hours.
 """
 
 import json
@@ -26,7 +26,7 @@ KEEP = bool(os.environ.get("KEEP"))
 HOST, SPORT = "www.example.com", "sport.example.com"
 CMS = f"/webhooks/{HOST}/cms"
 INDEX, NEWS = "sitemap.xml", "sitemap-news.xml"
-# ministack ignores ExcludePunctuation, so the secret that it generates is not base64. The test puts these instead.
+# ministack ignores ExcludePunctuation, so the secret that it generates is not base64. The test puts these secrets instead.
 SECRET, NEXT_SECRET = "Zmlyc3Qtc2VjcmV0LW9mLXRoZS1jbXM=", "c2Vjb25kLXNlY3JldC1vZi10aGUtY21z"
 # Two runs of rate(1 minute), each up to ten seconds late in ministack.
 MINUTES_S = 600.0
@@ -35,19 +35,19 @@ IMPORTED = 500
 
 @pytest.fixture
 def stack(capsys: pytest.CaptureFixture[str]) -> Iterator[Stack]:
-    """A stack that is not deployed yet, and a running emulator for it. KEEP=1 leaves both as the test left them."""
+    """Yield an undeployed stack with a running emulator. KEEP=1 keeps both after the test."""
     build, program = builds.native(), builds.emulator()
     folder = Path(tempfile.mkdtemp(prefix="stoppress-deployed-"))
     emulator = Emulator(program, folder)
     emulator.start()
-    made = Stack(emulator, builds.sam(), build, folder)
-    yield made
+    stack = Stack(emulator, builds.sam(), build, folder)
+    yield stack
     if KEEP:
         kept = [
             f"endpoint  {emulator.endpoint}",
             f"log       {emulator.log}",
             f"stop it   {emulator.stop_command} && rm -r {folder}",
-            f"webhook   {emulator.endpoint}{made.api}{CMS}",
+            f"webhook   {emulator.endpoint}{stack.api}{CMS}",
             "for commands with `--stack stoppress`:",
             *(f"export {name}={value}" for name, value in (emulator.aws_settings | KEYS).items()),
         ]
@@ -115,8 +115,8 @@ def a_webhook_without_signature_or_site_is_refused(stack: Stack) -> None:
     assert stack.post(f"/webhooks/{SPORT}/cms", event("forged"), SECRET) == 404
 
 
-# Commands that call AWS otherwise than the functions do: arguments, exit code, and words that they print. API is the address of the
-# HTTP API, OLD a sitemap, FILE the first site's configuration with a second source. test_commands_as_typed.py tries all of them.
+# Commands whose calls of AWS differ from the functions': arguments, exit code, and printed words. API is the address of the
+# HTTP API, OLD a sitemap, FILE the first site's configuration with a second source. test_commands_as_typed.py tests all commands.
 COMMANDS: dict[str, tuple[list[str], int, str]] = {
     "preflight": ([], 1, "credentials: account"),
     "send": ([HOST, "cms", "--api", "API"], 0, f"gone from {NEWS}"),
@@ -145,16 +145,16 @@ def the_commands_answer(stack: Stack) -> None:
     site = json.loads(stack.command("sites", "show", HOST).stdout)
     file = stack.file_of("site.json", json.dumps(site | {"sources": site["sources"] | {"wire": {"secret": "wire"}}}))
     old = stack.file_of("old.xml", f"<urlset><url><loc>https://{HOST}/old</loc></url></urlset>")
-    known = {"API": stack.address, "FILE": str(file), "OLD": str(old)}
+    values = {"API": stack.address, "FILE": str(file), "OLD": str(old)}
     for command, (arguments, code, words) in COMMANDS.items():
-        typed = [*command.split(), *(known.get(word, word) for word in arguments)]
+        typed = [*command.split(), *(values.get(word, word) for word in arguments)]
 
         def answers(typed: list[str] = typed, code: int = code, words: str = words) -> bool:
             answer = stack.command(*typed)
             errors, printed = (answer.stdout, answer.stderr) if code == 2 else (answer.stderr, answer.stdout)
             return (answer.returncode, errors) == (code, "") and words in printed
 
-        # Repeated, because `reconcile` shows files that are being written, and `forget` may ask to be run again.
+        # Repeated, because `reconcile` reports files that are being written, and `forget` may need another run.
         stack.until(f"`stoppress {' '.join(typed)}` prints {words!r} and exits with {code}", answers, MINUTES_S)
     assert page("bus") not in stack.file(HOST, NEWS)
 
@@ -176,7 +176,7 @@ def an_update_changes_a_function(stack: Stack) -> None:
 
 
 def an_update_that_fails_is_rolled_back(stack: Stack) -> None:
-    """The function is changed first. Then a bus cannot be made, because its name is taken."""
+    """Change a function, then fail to create a bus whose name is taken."""
 
     def change(resources: Resources) -> None:
         set_variable(resources, "SECRETS_PATH", "/nowhere")
@@ -195,7 +195,7 @@ def an_update_that_fails_is_rolled_back(stack: Stack) -> None:
 
 
 def the_old_secret_is_refused(stack: Stack) -> None:
-    """The function caches a secret for five minutes, but the update has started it anew."""
+    """The function caches a secret for five minutes, but the update has restarted it."""
     assert stack.post(CMS, event("late"), SECRET) == 401
 
 
@@ -221,8 +221,8 @@ def the_archive_is_in_the_files(stack: Stack) -> None:
         shards = (stack.file(HOST, f"sitemap-2019-{month:02}.xml") for month in range(1, 13))
         return sorted(url for shard in shards for url in re.findall("<loc>([^<]*)</loc>", shard))
 
-    wanted = sorted(row["url"] for row in archive())
-    stack.until(f"all {IMPORTED:,} imported articles are in the shards", lambda: listed() == wanted, MINUTES_S)
+    imported = sorted(row["url"] for row in archive())
+    stack.until(f"all {IMPORTED:,} imported articles are in the shards", lambda: listed() == imported, MINUTES_S)
 
 
 def the_schedule_has_done_the_work_of_the_minute(stack: Stack) -> None:
@@ -251,7 +251,7 @@ def deletion_keeps_what_people_wrote(stack: Stack) -> None:
     assert sorted(secret["Name"].rpartition("/")[2] for secret in secrets) == ["cms", "wire"]
 
 
-# ── what several steps use ──
+# ── helpers of the steps ──
 
 
 def page(article: str, host: str = HOST) -> str:
@@ -260,8 +260,8 @@ def page(article: str, host: str = HOST) -> str:
 
 def event(article: str, kind: str = "article.published", host: str = HOST, **data: Any) -> dict[str, Any]:
     now = datetime.now(UTC).isoformat()
-    known = {"id": article, "url": page(article, host), "title": f"Story {article}", "published_at": now}
-    return {"type": kind, "timestamp": now, "data": known | data}
+    values = {"id": article, "url": page(article, host), "title": f"Story {article}", "published_at": now}
+    return {"type": kind, "timestamp": now, "data": values | data}
 
 
 def publish(stack: Stack, article: str, secret: str) -> None:

@@ -1,4 +1,4 @@
-"""Listings are read whole whatever a server does: what is good is taken, what is not is a problem with its place, and nothing loops."""
+"""Listings are read completely from any server: invalid items are problems with their place, and nothing loops."""
 
 import json
 from dataclasses import replace
@@ -44,7 +44,7 @@ def names(*numbers: int) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """How long the engine waited, in seconds."""
+    """Return the list of waits in seconds, which grows."""
     waited: list[float] = []
     monkeypatch.setattr("time.sleep", waited.append)
     return waited
@@ -60,11 +60,11 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def read(listing: Query, cursor: str | None = None) -> tuple[list[Page], str]:
-    """The pages that came, and the text of the error that ended the listing."""
+    """Return the pages that were read, and the text of the error that ended the listing."""
     read_pages: list[Page] = []
     try:
         for page in pages(listing, cursor):
-            read_pages.append(page)  # noqa: PERF402 - those before an error count
+            read_pages.append(page)  # noqa: PERF402 - pages before an error count
     except ListingError as error:
         return read_pages, str(error)
     return read_pages, ""
@@ -91,10 +91,10 @@ class Numbered:
     def fetch(self, url: str, headers: Any = None) -> Response:
         page = int(url.partition("&page=")[2].partition("&")[0])
         self.requested.append(page)
-        if isinstance(given := self.failed.get(page), Exception):
-            raise given
-        if given:
-            return given
+        if isinstance(answer := self.failed.get(page), Exception):
+            raise answer
+        if answer:
+            return answer
         items = [self.blog.item(story) for story in stories(min(2, self.total - 2 * page + 2), 2 * page - 1)]
         return reply(items, x_wp_total=str(self.total))
 
@@ -127,9 +127,7 @@ def test_a_page_that_cannot_be_read_is_a_problem_and_the_rest_is_read(serve: Any
 
 
 @pytest.mark.parametrize("response", [SERVER_DOWN, HTML], ids=["500", "html"])
-def test_a_page_that_fails_for_a_moment_is_read_in_the_next_attempt(
-    serve: Any, waits: list[float], response: Any
-) -> None:
+def test_a_page_that_fails_once_is_read_in_the_next_attempt(serve: Any, waits: list[float], response: Any) -> None:
     api = serve(WordPress(stories(25)))
     api.answers = {1: response, 2: response}
 
@@ -140,7 +138,7 @@ def test_a_page_that_fails_for_a_moment_is_read_in_the_next_attempt(
     assert waits == [*WAITS_S[:2]]
 
 
-def test_what_a_second_attempt_cannot_mend_is_not_tried_again(serve: Any, waits: list[float]) -> None:
+def test_a_permanent_error_is_not_retried(serve: Any, waits: list[float]) -> None:
     api = serve(
         Numbered(10, {2: TooLarge("the body is larger than 10,000,000 bytes"), 4: Refused("10.0.0.1 is not public")})
     )
@@ -151,7 +149,7 @@ def test_what_a_second_attempt_cannot_mend_is_not_tried_again(serve: Any, waits:
     assert (api.requested, waits) == ([1, 2, 3, 4, 5], [])
 
 
-def test_pages_that_fail_one_after_the_other_end_the_listing(serve: Any) -> None:
+def test_consecutive_failed_pages_end_the_listing(serve: Any) -> None:
     serve(Numbered(100, dict.fromkeys(range(2, 50, 2), SERVER_DOWN)))  # with good ones between
     every_page = list(pages(query(WordPress())))
     assert (len(slugs(every_page)), len(problems(every_page))) == (52, 24)
@@ -163,7 +161,7 @@ def test_pages_that_fail_one_after_the_other_end_the_listing(serve: Any) -> None
     assert len(api.requested) == 3 + FAILED_PAGES_MAX * TRIES
 
 
-def test_a_failed_page_in_a_listing_by_cursor_ends_it_with_its_place(serve: Any) -> None:
+def test_a_failed_page_in_a_listing_by_cursor_ends_it_with_its_number(serve: Any) -> None:
     api = serve(Sanity(stories(25)))
     api.answers = dict.fromkeys(range(1, 1 + TRIES), SERVER_DOWN)
     listing = small(query(api), 10)
@@ -181,7 +179,7 @@ def test_a_failed_page_in_a_listing_by_cursor_ends_it_with_its_place(serve: Any)
         *((status, "check list.url") for status in (400, 404, 204, 301)),
     ],
 )
-def test_an_answer_that_no_attempt_will_change_ends_the_listing_with_a_hint(
+def test_a_permanent_error_of_the_server_ends_the_listing_with_a_hint(
     serve: Any, waits: list[float], status: int, hint: str
 ) -> None:
     api = serve(WordPress(stories(1)))
@@ -198,9 +196,7 @@ def test_an_answer_that_no_attempt_will_change_ends_the_listing_with_a_hint(
 
 
 @pytest.mark.parametrize(("status", "text", "waited"), [(429, "90", 90), (503, "0", 0), (429, "soon", 1)])
-def test_the_server_decides_how_long_to_wait(
-    serve: Any, waits: list[float], status: int, text: str, waited: float
-) -> None:
+def test_the_wait_follows_retry_after(serve: Any, waits: list[float], status: int, text: str, waited: float) -> None:
     api = serve(WordPress(stories(1)))
     api.answers[0] = Response(status, {"retry-after": text}, b"", "")
 
@@ -209,7 +205,7 @@ def test_the_server_decides_how_long_to_wait(
 
 
 @pytest.mark.parametrize("text", ["601", "9" * 400, "Fri, 31 Dec 2100 23:59:59 GMT"])
-def test_a_server_that_wants_long_peace_gets_it_and_the_listing_goes_on_from_there(
+def test_a_long_retry_after_ends_the_run_and_the_listing_can_continue(
     serve: Any, waits: list[float], text: str
 ) -> None:
     api = serve(WordPress(stories(25)))
@@ -225,16 +221,16 @@ def test_a_server_that_wants_long_peace_gets_it_and_the_listing_goes_on_from_the
     assert RETRY_AFTER_MAX_S == 600
 
 
-# ── the deadline, and going on ──
+# ── deadline and continuation ──
 
 
 def one_look() -> Deadline:
-    """A deadline that is over when it is looked at for the second time: each page is preceded by a look."""
+    """Return a deadline that has passed at its second check; there is a check before each page."""
     looks = count()
     return Deadline(lambda: 0 if next(looks) else 1_000)
 
 
-def test_the_deadline_ends_the_reading_and_the_cursor_goes_on(serve: Any) -> None:
+def test_at_the_deadline_the_listing_ends_and_can_continue(serve: Any) -> None:
     for kind in (*BY_NUMBER, Sanity):
         api = serve(kind(stories(45)))
         listing, cursor, read_pages = small(query(api), 10), None, list[Page]()
@@ -269,7 +265,7 @@ def test_a_deadline_before_a_request_or_a_wait_leaves_a_cursor(
 
 @by_number
 @pytest.mark.parametrize(("deleted", "at"), [(1, 1), (5, 2), (30, 3), (30, 4)])
-def test_articles_that_leave_while_it_is_read_take_no_other_with_them(
+def test_articles_that_are_removed_during_a_listing_hide_no_other(
     serve: Any, kind: type[Api], deleted: int, at: int
 ) -> None:
     api = serve(kind(stories(50)))
@@ -300,7 +296,7 @@ def test_an_edited_article_leaves_the_period_and_a_new_one_is_appended(serve: An
     assert slugs(pages(small(query(api), 10))) == names(*range(1, 29))
 
 
-def test_a_blog_whose_every_page_loses_articles_ends(serve: Any) -> None:
+def test_a_listing_that_loses_articles_on_every_page_ends(serve: Any) -> None:
     api = serve(WordPress(stories(400)))
     api.before = lambda number: api.stories.pop(0) if number > 20 else None
 
@@ -310,25 +306,25 @@ def test_a_blog_whose_every_page_loses_articles_ends(serve: Any) -> None:
     assert len(read_pages) < 20 + 3 * BACKWARD_MAX
 
 
-# ── servers that give less, or the same again ──
+# ── servers that return short or repeated pages ──
 
 
 class Odd(WordPress):
-    """Gives fewer posts a page than it was asked for (`shy`), leaves out posts that it counts, as a plugin for members does
-    (`secretive`), gives no total (`silent`), or always the first page (`deaf`).
+    """Returns fewer posts a page than requested (`shy`), omits posts that it counts, as a plugin for members does
+    (`secretive`), returns no total (`silent`), or always the first page (`deaf`).
     """
 
     manner = ""
 
     def answer(self, query: dict[str, str], headers: Any) -> Response:
         query |= {"shy": {"per_page": "40"}, "deaf": {"page": "1"}}.get(self.manner, {})
-        given = super().answer(query, headers)
-        posts = json.loads(given.body)
+        response = super().answer(query, headers)
+        posts = json.loads(response.body)
         if self.manner == "secretive" and isinstance(posts, list):
             posts = [post for post in posts if post["id"] % 7]
         if self.manner == "silent":
-            given.headers.pop("x-wp-total", None)
-        return replace(given, body=json.dumps(posts).encode())
+            response.headers.pop("x-wp-total", None)
+        return replace(response, body=json.dumps(posts).encode())
 
 
 @pytest.mark.parametrize(
@@ -340,7 +336,7 @@ class Odd(WordPress):
         ("deaf", 250, 2, "page 2: repeats a page that was read before: take a page number out of list.url"),
     ],
 )
-def test_a_server_that_returns_less_is_read_to_the_end(
+def test_a_server_that_returns_short_pages_is_read_to_the_end(
     serve: Any, manner: str, posts: int, requests: int, end: str
 ) -> None:
     api = serve(Odd(stories(posts)))
@@ -362,7 +358,7 @@ def test_an_empty_listing_has_one_empty_page(serve: Any, kind: type[Api]) -> Non
 
 
 class Linked:
-    """A blog whose pages follow one another by `Link` headers, as `links` says: from each path to the next."""
+    """A blog whose pages follow one another by `Link` headers, as in `links`: from each path to the next."""
 
     def __init__(self, links: dict[str, str]) -> None:
         self.links, self.requests = links, list[tuple[str, Any]]()
@@ -390,7 +386,7 @@ def test_pages_follow_the_link_header_to_the_end(serve: Any) -> None:
 
 
 @pytest.mark.parametrize(("lead", "length"), [(0, 1), (1, 2), (40, 3), (0, 50)])
-def test_pages_that_go_round_in_a_circle_end(serve: Any, lead: int, length: int) -> None:
+def test_a_loop_of_link_headers_ends(serve: Any, lead: int, length: int) -> None:
     paths = [f"/{'x' * n}" for n in range(1, lead + length + 1)]
     links = {"/a": paths[0], **dict(zip(paths, [*paths[1:], paths[lead]], strict=True))}
     api = serve(Linked(links))
@@ -406,7 +402,7 @@ def test_pages_that_go_round_in_a_circle_end(serve: Any, lead: int, length: int)
     "target",
     ["https://evil.example.net/b", "//evil.example.net/b", f"http://{HOST}/b", f"https://{HOST}:8443/b", f"https://{HOST}@evil.example.net/"],
 )  # fmt: skip
-def test_the_key_never_goes_to_another_server_and_the_page_before_is_taken(serve: Any, target: str) -> None:
+def test_the_key_is_sent_to_no_other_server_and_the_page_before_is_kept(serve: Any, target: str) -> None:
     api = serve(Linked({"/a": target}))
 
     read_pages, error = read(api.query())
@@ -417,7 +413,7 @@ def test_the_key_never_goes_to_another_server_and_the_page_before_is_taken(serve
     assert [url.startswith(f"https://{HOST}/a?") for url, _ in api.requests] == [True]
 
 
-def test_a_cursor_with_another_server_in_it_is_refused(serve: Any) -> None:
+def test_a_cursor_for_another_server_is_refused(serve: Any) -> None:
     api = serve(Linked({}))
 
     assert "another server" in read(api.query(), '{"url": "https://evil.example.net/b"}')[1]
@@ -427,7 +423,7 @@ def test_a_cursor_with_another_server_in_it_is_refused(serve: Any) -> None:
 # ── items ──
 
 
-def test_an_item_that_cannot_be_taken_or_is_no_article_has_its_place_and_reason(serve: Any) -> None:
+def test_a_rejected_item_has_its_place_and_reason(serve: Any) -> None:
     class Mixed(WordPress):
         def item(self, story: Any) -> dict[str, Any]:
             others: dict[int, dict[str, Any]] = {102: {"type": "page"}, 117: {"title": None}}
@@ -441,7 +437,7 @@ def test_an_item_that_cannot_be_taken_or_is_no_article_has_its_place_and_reason(
     assert slugs(every_page) == names(*(n for n in range(1, 121) if n not in (102, 117)))
 
 
-def test_an_article_was_received_of_when_its_page_was_requested(serve: Any) -> None:
+def test_an_article_is_received_at_the_request_of_its_page(serve: Any) -> None:
     before = datetime.now(UTC)
     api = serve(WordPress(stories(1)))
     requested: list[datetime] = []

@@ -1,4 +1,4 @@
-"""Which version of a file was served at a moment, and when nobody can say."""
+"""The version of a file that was served at a moment, unknown if the bucket may have deleted it."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -11,7 +11,7 @@ DAY = timedelta(days=1)
 
 
 def versions(*ids: str | None, days: tuple[float, ...]) -> list[Listed]:
-    """Versions that were put so many days ago, the newest first."""
+    """Return versions with these ages in days, the newest first."""
     instants = [NOW - number * DAY for number in days]
     return [Listed("f", "", at, id_, until) for id_, at, until in zip(ids, instants, [None, *instants], strict=False)]
 

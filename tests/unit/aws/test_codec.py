@@ -1,4 +1,4 @@
-"""Each class that the table stores survives the way through its item."""
+"""Each class that the table stores is written to an item and read back unchanged."""
 
 from collections.abc import Callable
 from dataclasses import MISSING, fields, replace
@@ -33,7 +33,7 @@ PLACE = Place("2026-11", 2, 123)
 TRAITS = Traits("sport", ("cup", "final"), "live", ("breaking",))
 VIDEO = (("thumbnail_loc", URL), ("title", "V"), ("tag", "a"), ("tag", "b"))
 
-# Each with all fields set, how it is written, and how it is read.
+# Values with all fields set, and the functions that write and read their items.
 CLASSES: list[tuple[Any, Callable[[Any], Any], Callable[[Any], Any]]] = [
     (
         Article(

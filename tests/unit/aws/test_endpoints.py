@@ -1,4 +1,4 @@
-"""Clients send requests where botocore's own would, although they do not read its endpoints of all services."""
+"""Clients send requests to botocore's endpoints, without reading its data of all services."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ SESSIONS = botocore.session.Session(), clients.session.__wrapped__()
 
 
 class Sent(Exception):
-    """Carries the address of a request instead of sending it."""
+    """Raised with the address of a request instead of sending it."""
 
 
 def _address(session: botocore.session.Session, service: str, region: str, config: Config) -> Any:

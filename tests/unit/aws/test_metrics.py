@@ -1,4 +1,4 @@
-"""What a run prints for CloudWatch: one line in the embedded metric format, and none when nothing happened."""
+"""A run prints one line in the embedded metric format for CloudWatch, and none if all counts are zero."""
 
 import json
 from collections.abc import Callable
@@ -24,14 +24,14 @@ def printed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
     return printed_lines
 
 
-def test_what_did_not_happen_is_not_printed(printed: Publish) -> None:
+def test_counts_of_zero_are_not_printed(printed: Publish) -> None:
     assert printed({"EventsListed": 0, "WorkFailed": 0, "RecordingSeconds": []}) == []
 
     [line] = printed({"EventsListed": 2, "EventsFailed": 0})
     assert "EventsFailed" not in line
 
 
-def test_only_what_all_functions_count_together_has_no_dimension(printed: Publish) -> None:
+def test_only_metrics_of_all_functions_together_have_no_dimension(printed: Publish) -> None:
     [line] = printed({"EventsFailed": 3, "WorkFailed": 3, "RecordingSeconds": [0.5, 1.5]})
 
     own, common = line["_aws"]["CloudWatchMetrics"]
@@ -50,13 +50,13 @@ def test_a_line_has_no_more_values_than_the_format_allows(printed: Publish) -> N
     assert len(line["WritingSeconds"]) == VALUES_MAX
 
 
-def test_without_a_dashboard_only_what_alarms_watch_is_a_metric(printed: Publish) -> None:
+def test_without_a_dashboard_only_metrics_of_alarms_are_reported(printed: Publish) -> None:
     counted: dict[str, Value] = {"EventsListed": 2, "EventsFailed": 3, "WorkFailed": 3}
 
     [line] = printed(counted, dashboard="no")
-    [quiet] = printed({"EventsListed": 2}, dashboard="no")
+    [plain] = printed({"EventsListed": 2}, dashboard="no")
 
     groups = line["_aws"]["CloudWatchMetrics"]
     assert [metric["Name"] for group in groups for metric in group["Metrics"]] == ["WorkFailed"]
     assert counted.items() <= line.items()
-    assert (quiet["message"], quiet["EventsListed"], "_aws" in quiet) == ("counts", 2, False)
+    assert (plain["message"], plain["EventsListed"], "_aws" in plain) == ("counts", 2, False)

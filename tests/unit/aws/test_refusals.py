@@ -22,9 +22,9 @@ EMPTY = Refusal(at=MORNING, source="cms", outcome="refused", reason="title: is e
 
 
 @pytest.fixture(autouse=True)
-def behind(monkeypatch: pytest.MonkeyPatch) -> Iterator[MotoAws]:
+def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[MotoAws]:
     with moto_aws.opened(MORNING) as opened:
-        monkeypatch.setattr(table, "back_off", lambda attempt: None)  # nobody waits in a test
+        monkeypatch.setattr(table, "back_off", lambda attempt: None)  # no waits in a test
         yield opened
 
 
@@ -36,7 +36,7 @@ def report(*of: Refusal, **fields: Any) -> Report:
     return replace(Report(site=HOST, source="cms", at=MORNING, refusals=of), **fields)
 
 
-def test_a_day_keeps_the_newest_of_a_source_and_counts_all(behind: MotoAws) -> None:
+def test_a_day_keeps_a_sources_newest_refusals_and_counts_all(aws: MotoAws) -> None:
     of_day = [replace(EMPTY, id=str(number), at=MORNING + timedelta(seconds=number)) for number in range(3 * SLOTS)]
     for each in of_day[:SLOTS]:
         refusals.keep([report(each, at=each.at)])
@@ -46,7 +46,7 @@ def test_a_day_keeps_the_newest_of_a_source_and_counts_all(behind: MotoAws) -> N
     assert refusals.counts_of_day(HOST, MORNING.date(), ["cms", "wire"]) == [
         Count(day=DAY, source="cms", refused=3 * SLOTS)
     ]
-    assert len(behind.items("refused#")) == SLOTS + 1
+    assert len(aws.items("refused#")) == SLOTS + 1
 
 
 def test_unverified_requests_are_only_counted() -> None:
@@ -89,7 +89,7 @@ def test_the_largest_report_fits_in_one_message_of_sqs(character: str) -> None:
 
 
 def keep_days(days: int) -> list[Refusal]:
-    """Keep two sources' full days of refusals, more than a page of a query. Returns them newest first."""
+    """Keep two sources' full days of refusals, more than a page of a query. Return them newest first."""
     instants = [MORNING + timedelta(days=day, seconds=second) for day in range(days) for second in range(SLOTS)]
     of_all = [
         replace(EMPTY, at=at, source=source, reason="x" * 500, id=str(at))
@@ -113,11 +113,11 @@ def test_only_as_many_days_as_needed_are_read() -> None:
     assert len(calls) > 1
 
 
-def test_what_is_past_its_time_to_live_is_not_read(behind: MotoAws) -> None:
+def test_expired_items_are_not_read(aws: MotoAws) -> None:
     refusals.keep([report(EMPTY)])
-    behind.clock.shift(timedelta(days=90, seconds=-1))
+    aws.clock.shift(timedelta(days=90, seconds=-1))
     assert kept() == [EMPTY]
-    behind.clock.shift(timedelta(days=90))
+    aws.clock.shift(timedelta(days=90))
 
     assert kept() == []
     assert len(list(refusals.stored(HOST))) == 1  # DynamoDB has not deleted it yet

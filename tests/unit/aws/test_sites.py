@@ -1,4 +1,4 @@
-"""A site's configuration in versions: what is in force, who changed it, and what a reader does who cannot read it."""
+"""A site's configuration in versions: the version in force, its author, and unreadable versions."""
 
 import json
 from collections.abc import Iterator
@@ -19,9 +19,9 @@ FEED = "https://www.example.com/rss.xml"
 
 
 @pytest.fixture(autouse=True)
-def behind() -> Iterator[MotoAws]:
-    with opened(NOON) as doors:
-        yield doors
+def aws() -> Iterator[MotoAws]:
+    with opened(NOON) as aws:
+        yield aws
 
 
 def document(host: str = HOST, **settings: Any) -> str:
@@ -57,7 +57,7 @@ def test_a_host_without_a_version_is_unknown(host: str) -> None:
         sites.load(host)
 
 
-def test_a_removed_site_is_unknown_and_its_numbers_go_on() -> None:
+def test_a_removed_site_is_unknown_and_its_version_numbers_continue() -> None:
     put(feeds=[FEED])
     assert site_versions.remove(HOST, 1, "ann", NOON, deletes_files=True) == 2
 
@@ -71,7 +71,7 @@ def test_a_removed_site_is_unknown_and_its_numbers_go_on() -> None:
     assert [version.document is None for version in site_versions.history(HOST)] == [False, True, False]
 
 
-def test_the_version_before_is_in_force_while_the_newest_cannot_be_read() -> None:
+def test_the_version_before_an_unreadable_version_is_in_force() -> None:
     put(publication="Good")
     unreadable("no JSON")
     assert unreadable() == 3
@@ -85,7 +85,7 @@ def test_the_version_before_is_in_force_while_the_newest_cannot_be_read() -> Non
 
 @pytest.mark.parametrize("removed", [False, True])
 def test_without_a_readable_version_the_site_cannot_be_used(removed: bool) -> None:
-    if removed:  # what was before a removal is not in force again
+    if removed:  # a version before a removal is not in force again
         put()
         site_versions.remove(HOST, 1, "ann", NOON, deletes_files=False)
     unreadable()
@@ -102,21 +102,21 @@ def test_a_version_of_another_host_is_not_in_force() -> None:
         sites.load(HOST)
 
 
-def test_a_document_that_is_too_large_or_wrong_is_not_written(behind: MotoAws) -> None:
+def test_a_document_that_is_too_large_or_wrong_is_not_written(aws: MotoAws) -> None:
     feeds = [f"https://www.example.com/{'x' * 500}/{number}.xml" for number in range(220)]
     for settings in ({"feeds": feeds}, {"langauge": "en"}):
         with pytest.raises(BadConfiguration):
             put(**settings)
 
-    assert behind.items() == []
+    assert aws.items() == []
 
 
 @pytest.mark.parametrize(("seconds", "is_new"), [(59, False), (61, True)])
-def test_a_configuration_is_kept_for_a_minute(behind: MotoAws, seconds: int, *, is_new: bool) -> None:
+def test_a_configuration_is_kept_for_a_minute(aws: MotoAws, seconds: int, *, is_new: bool) -> None:
     put(publication="Old")
     sites.load(HOST)
     put(expected=1, publication="New")
-    behind.clock.shift(timedelta(seconds=seconds))
+    aws.clock.shift(timedelta(seconds=seconds))
 
     assert (sites.load(HOST).publication == "New") == is_new
     assert sites.load(HOST, age_max=timedelta()).publication == "New"
@@ -131,7 +131,7 @@ def test_a_version_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sites.load_all()[0][0].version == 1
 
 
-def test_a_table_restored_to_an_earlier_instant_has_its_own_version_of_a_number() -> None:
+def test_a_restored_table_may_have_another_version_with_the_same_number() -> None:
     put(publication="One")
     put(expected=1, publication="Two")
     sites.load(HOST)
@@ -143,10 +143,10 @@ def test_a_table_restored_to_an_earlier_instant_has_its_own_version_of_a_number(
     assert sites.load(HOST, age_max=timedelta()).publication == "Another two"
 
 
-def test_a_known_site_is_used_while_the_table_does_not_answer(behind: MotoAws) -> None:
+def test_a_cached_site_is_used_while_the_table_does_not_answer(aws: MotoAws) -> None:
     put()
     sites.load(HOST)
-    behind.clock.shift(timedelta(hours=1))
+    aws.clock.shift(timedelta(hours=1))
     client("dynamodb").delete_table(TableName="stoppress-table")
 
     assert sites.load(HOST).version == 1
@@ -164,7 +164,7 @@ def test_any_number_of_made_up_hosts_takes_little_memory(monkeypatch: pytest.Mon
 
 
 def test_more_sites_than_one_call_reads_or_the_cache_keeps_are_all_listed(
-    behind: MotoAws, monkeypatch: pytest.MonkeyPatch
+    aws: MotoAws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sites, "CACHED_MAX", 10)
     for number in range(130):

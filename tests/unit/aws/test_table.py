@@ -1,4 +1,4 @@
-"""The door to the table: who was faster wins, all pages are read, and what was written comes back as it was."""
+"""Calls of the table: conflicts are detected, all pages are read, and items are read back unchanged."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.moto
 
 
 @pytest.fixture(autouse=True)
-def behind() -> Iterator[MotoAws]:
+def aws() -> Iterator[MotoAws]:
     with moto_aws.opened(MORNING) as opened:
         yield opened
 
@@ -73,7 +73,7 @@ def test_a_throttled_transaction_is_tried_again_and_then_is_no_conflict(
 
 
 @pytest.mark.parametrize("operation", ["PutItem", "DeleteItem"])
-def test_a_write_that_meets_a_transaction_is_a_conflict_and_no_other_error_is(operation: str) -> None:
+def test_only_a_write_during_a_transaction_is_a_conflict(operation: str) -> None:
     def write() -> None:
         table.put(item(), None) if operation == "PutItem" else table.delete("places#a", "-")
 
@@ -83,7 +83,7 @@ def test_a_write_that_meets_a_transaction_is_a_conflict_and_no_other_error_is(op
         write()
 
 
-def test_a_delete_returns_what_was_there_and_can_be_conditional() -> None:
+def test_a_delete_returns_the_old_item_and_can_be_conditional() -> None:
     table.put(item(text="a"), None)
     with pytest.raises(Conflict):
         table.delete("places#a", "-", "digest = :t", {":t": "b"})
@@ -98,7 +98,7 @@ def test_more_than_a_hundred_keys_are_read_in_several_calls() -> None:
     assert len(table.get_many(keys + keys)) == 105
 
 
-def test_keys_that_were_left_unread_are_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unprocessed_keys_are_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     table.put(item("a"), None)
     table.put(item("b"), None)
     answers = iter([1, 1, 100])
@@ -132,7 +132,7 @@ def test_a_news_entry_sorts_by_its_publication_and_is_deleted_a_day_after_it_exp
     assert entry_key(HOST, EntryKey("sitemap-news.xml", page("a"), MORNING))[1].startswith("2026-11-20T08:00:00Z#")
 
 
-def test_quarantine_keeps_no_book_and_no_half_characters() -> None:
+def test_quarantine_truncates_long_events_and_replaces_lone_surrogates() -> None:
     kept = quarantine_item(HOST, "m1", "because", "\ud800" + "x" * 1_000_000, MORNING)
     assert len(kept["event"]) == QUARANTINED_CHARACTERS_MAX
     table.put(kept, None)
@@ -148,7 +148,7 @@ def test_a_files_partition_contains_site_and_file(pk: str, names: tuple[str, str
 
 
 @pytest.mark.parametrize("pk", ["file#a", "file#/b", "file#a/", "article#a/b"])
-def test_another_partition_is_no_files(pk: str) -> None:
+def test_another_partition_is_no_partition_of_a_file(pk: str) -> None:
     with pytest.raises(ValueError, match="is not the partition of a file"):
         file_of(pk)
 
@@ -170,15 +170,15 @@ def _cancel(monkeypatch: pytest.MonkeyPatch, reasons: list[str], times: int = 1_
 
 
 def _throttle(monkeypatch: pytest.MonkeyPatch, allowed: Any) -> None:
-    """DynamoDB reads only so many of the keys asked for; nobody waits."""
+    """Have DynamoDB read only some of the requested keys, without waits."""
     real = client("dynamodb").batch_get_item
 
     def read_some(*, RequestItems: dict[str, Any]) -> Any:  # noqa: N803 - as boto3 has it
-        ((name, wanted),) = RequestItems.items()
+        ((name, request),) = RequestItems.items()
         count = allowed()
-        now, later = wanted["Keys"][:count], wanted["Keys"][count:]
-        answer = real(RequestItems={name: wanted | {"Keys": now}}) if now else {"Responses": {}}
-        return answer | {"UnprocessedKeys": {name: wanted | {"Keys": later}} if later else {}}
+        now, later = request["Keys"][:count], request["Keys"][count:]
+        answer = real(RequestItems={name: request | {"Keys": now}}) if now else {"Responses": {}}
+        return answer | {"UnprocessedKeys": {name: request | {"Keys": later}} if later else {}}
 
     monkeypatch.setattr(client("dynamodb"), "batch_get_item", read_some)
     monkeypatch.setattr(table, "time", _NoTime)
@@ -187,4 +187,4 @@ def _throttle(monkeypatch: pytest.MonkeyPatch, allowed: Any) -> None:
 class _NoTime:
     @staticmethod
     def sleep(seconds: float) -> None:
-        """Nobody waits in a test."""
+        """Do not wait in a test."""

@@ -30,7 +30,7 @@ from stoppress_cli.local.lambda_functions import Context
 from stoppress_cli.scenario import signing
 from tests.support import moto_aws
 from tests.support.article_events import HOST, MORNING, page, publish
-from tests.support.moto_aws import MotoAws, failed_ones, queue_batch
+from tests.support.moto_aws import MotoAws, failed_ids, queue_batch
 from tests.support.partitions import NEWS, SHARD, put_page, stream
 
 pytestmark = pytest.mark.moto
@@ -45,7 +45,7 @@ EVENT_NAMES = {"secretsmanager": "secrets-manager", "events": "eventbridge"}
 
 
 def logical(function: str) -> str:
-    """A function's name in the template: receive_webhook is ReceiveWebhook."""
+    """Return a function's name in the template: ReceiveWebhook for receive_webhook."""
     return "".join(word.capitalize() for word in function.split("_"))
 
 
@@ -55,7 +55,7 @@ def timeout_s(function: str) -> int:
 
 @dataclass(frozen=True)
 class Running(Context):
-    """The context of an invocation that a test's clock brings to its end."""
+    """The context of an invocation whose remaining time follows a test's clock."""
 
     clock: "Clock | None" = None
 
@@ -65,26 +65,26 @@ class Running(Context):
 
 
 class Clock:
-    """Seconds since an invocation began. Only hanging services, and waits before another attempt, make them pass."""
+    """Seconds since an invocation began. Only hanging services and waits before retries move the clock."""
 
-    def __init__(self, behind: MotoAws) -> None:
-        self.behind = behind
+    def __init__(self, aws: MotoAws) -> None:
+        self.aws = aws
         self.seconds = 0.0
 
     def sleep(self, seconds: float) -> None:
         self.seconds += seconds
 
     def call(self, function: str, event: dict[str, Any]) -> Any:
-        """Call a function; fails if the call takes longer than Lambda lets it."""
+        """Call a function; fail if the call exceeds the function's time-out."""
         self.seconds = 0.0
         try:
-            return self.behind.call(function, event, Running(function, 512, timeout_s(function), clock=self))
+            return self.aws.call(function, event, Running(function, 512, timeout_s(function), clock=self))
         finally:
             assert self.seconds < timeout_s(function), f"Lambda would have ended {function}"
 
     @contextmanager
     def hanging(self, *services: str, connects: bool = True, times: int = 10**9) -> Iterator[list[str]]:
-        """The services accept connections and do not answer, or (`connects=False`) accept none. Yields the attempts."""
+        """Have services accept connections without an answer, or (`connects=False`) accept none. Yield the attempts."""
         answering = BotocoreStubber.__call__
         attempts: list[str] = []
 
@@ -104,7 +104,7 @@ class Clock:
 
     @contextmanager
     def slow(self, module: Any, name: str, seconds: float) -> Iterator[None]:
-        """Each call of a module's function takes so many seconds."""
+        """Have each call of a module's function take `seconds`."""
         function = getattr(module, name)
 
         def slowly(*arguments: Any, **options: Any) -> Any:
@@ -117,7 +117,7 @@ class Clock:
 
 
 @pytest.fixture
-def behind(monkeypatch: pytest.MonkeyPatch) -> Iterator[MotoAws]:
+def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[MotoAws]:
     with moto_aws.opened(NOON) as opened:
         opened.site(feeds=[FEED])
         opened.secret(f"webhooks/{HOST}/cms", SECRET)
@@ -126,11 +126,11 @@ def behind(monkeypatch: pytest.MonkeyPatch) -> Iterator[MotoAws]:
 
 
 @pytest.fixture
-def clock(behind: MotoAws, monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock(behind)
-    monkeypatch.setattr(botocore.endpoint, "time", made)
+def clock(aws: MotoAws, monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock(aws)
+    monkeypatch.setattr(botocore.endpoint, "time", clock)
     monkeypatch.setattr(table, "back_off", lambda conflicts: None)
-    return made
+    return clock
 
 
 def webhook() -> dict[str, Any]:
@@ -167,7 +167,7 @@ def news_places() -> int:
 
 
 def hanging_call_s(limits: Limits) -> float:
-    """Seconds that a call can take if the service accepts no connection, or accepts one and never answers.
+    """Return the seconds that a call can take if the service accepts no connection, or accepts one and never answers.
 
     Between attempts botocore waits at most 1, 2, 4 … seconds.
     """
@@ -186,7 +186,7 @@ def test_a_service_that_hangs_leaves_time_to_call_every_other_service(function: 
         assert hanging_call_s(LIMITS[hanging]) + other < timeout_s(function)
 
 
-def test_every_service_that_a_function_calls_has_limits_of_its_own() -> None:
+def test_every_service_that_a_function_calls_has_its_own_limits() -> None:
     policies = [policy for name in STACK.code for policy in STACK.resources[f"{name}Role"]["Properties"]["Policies"]]
     statements = [statement for policy in policies for statement in policy["PolicyDocument"]["Statement"]]
     actions = re.findall(r'"(\w+):[A-Z]\w+"', json.dumps([statement["Action"] for statement in statements]))
@@ -198,8 +198,8 @@ def test_a_webhook_has_time_for_an_attempt_to_read_its_site() -> None:
 
 
 @pytest.mark.parametrize("answers", [True, False])
-def test_a_socket_that_never_answers_is_left_at_the_time_out(monkeypatch: pytest.MonkeyPatch, answers: bool) -> None:
-    """Without any double: botocore keeps to the limits, and an attempt that comes too late is not made."""
+def test_a_connection_that_never_answers_ends_at_the_time_out(monkeypatch: pytest.MonkeyPatch, answers: bool) -> None:
+    """Without a test double, botocore respects the limits and makes no attempt that would end too late."""
     monkeypatch.setitem(LIMITS, "sqs", Limits(connect_s=0.2, read_s=0.2, attempts=2))
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv("AWS_ENDPOINT_URL_SQS", f"http://127.0.0.1:{silent.getsockname()[1]}")
@@ -221,45 +221,45 @@ def test_a_socket_that_never_answers_is_left_at_the_time_out(monkeypatch: pytest
 # ── webhooks and pushes ──
 
 
-def test_a_webhook_is_taken_with_the_cached_configuration_while_the_table_hangs(behind: MotoAws, clock: Clock) -> None:
-    behind.clock.shift(timedelta(minutes=2))  # the cached configuration is too old
-    behind.clock.move_to(NOON + timedelta(minutes=2))
+def test_a_webhook_uses_the_cached_configuration_while_the_table_hangs(aws: MotoAws, clock: Clock) -> None:
+    aws.clock.shift(timedelta(minutes=2))  # the cached configuration is too old
+    aws.clock.move_to(NOON + timedelta(minutes=2))
     with clock.hanging("dynamodb"):
         answer = clock.call("receive_webhook", webhook())
     assert answer["statusCode"] == 200
-    assert len(behind.taken("articles")) == 1
+    assert len(aws.taken("articles")) == 1
 
 
 @pytest.mark.parametrize(
     ("hanging", "connects"),
     [(["secretsmanager"], True), (["sqs"], False), (["dynamodb", "secretsmanager", "sqs"], True)],
 )
-def test_a_webhook_is_answered_503_while_a_service_hangs_and_taken_afterwards(
-    behind: MotoAws, clock: Clock, hanging: list[str], connects: bool
+def test_a_webhook_is_answered_503_while_a_service_hangs_then_accepted(
+    aws: MotoAws, clock: Clock, hanging: list[str], connects: bool
 ) -> None:
-    behind.clock.move_to(NOON + timedelta(minutes=2))
+    aws.clock.move_to(NOON + timedelta(minutes=2))
     with clock.hanging(*hanging, connects=connects):
         answer = clock.call("receive_webhook", webhook())
     assert answer["statusCode"] == 503
     assert clock.call("receive_webhook", webhook())["statusCode"] == 200
-    assert len(behind.taken("articles")) == 1
+    assert len(aws.taken("articles")) == 1
 
 
 # ── recording ──
 
 
 @pytest.mark.parametrize(("hanging", "connects"), [(["dynamodb"], False), (["dynamodb", "sqs"], True)])
-def test_a_batch_comes_again_when_the_table_hangs(
-    behind: MotoAws, clock: Clock, hanging: list[str], connects: bool
+def test_a_batch_is_retried_when_the_table_hangs(
+    aws: MotoAws, clock: Clock, hanging: list[str], connects: bool
 ) -> None:
     with clock.hanging(*hanging, connects=connects):
         answer = clock.call("record_article", events(100))
-    assert len(failed_ones(answer)) == 100
-    assert failed_ones(clock.call("record_article", events(100))) == []
+    assert len(failed_ids(answer)) == 100
+    assert failed_ids(clock.call("record_article", events(100))) == []
     assert listed() == listed(NEWS) == 100
 
 
-def test_a_throttled_event_comes_again_and_takes_no_place(behind: MotoAws, clock: Clock) -> None:
+def test_a_throttled_event_is_retried_and_reserves_no_place(aws: MotoAws, clock: Clock) -> None:
     cancelled: Any = {
         "Error": {"Code": "TransactionCanceledException"},
         "CancellationReasons": [{"Code": "ThrottlingError"}],
@@ -267,28 +267,28 @@ def test_a_throttled_event_comes_again_and_takes_no_place(behind: MotoAws, clock
     write = clients.client("dynamodb").transact_write_items
 
     def throttle(**transaction: Any) -> Any:
-        if len(transaction["TransactItems"]) == 1:  # gives a place back
+        if len(transaction["TransactItems"]) == 1:  # releases a place
             return write(**transaction)
         raise ClientError(cancelled, "TransactWriteItems")
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("stoppress.aws.table.time.sleep", clock.sleep)
         patch.setattr(clients.client("dynamodb"), "transact_write_items", throttle)
-        assert len(failed_ones(clock.call("record_article", events(3)))) == 3
-    assert behind.metrics["EventsFailed"] == 3
+        assert len(failed_ids(clock.call("record_article", events(3)))) == 3
+    assert aws.metrics["EventsFailed"] == 3
     assert news_places() == 0
-    assert failed_ones(clock.call("record_article", events(3))) == []
+    assert failed_ids(clock.call("record_article", events(3))) == []
     assert listed() == listed(NEWS) == 3
 
 
-def test_what_a_slow_table_leaves_no_time_for_comes_again_and_takes_no_place(behind: MotoAws, clock: Clock) -> None:
+def test_events_without_time_are_retried_and_reserve_no_place(aws: MotoAws, clock: Clock) -> None:
     with clock.slow(table, "transact", 1):
-        again = failed_ones(clock.call("record_article", events(100)))
+        again = failed_ids(clock.call("record_article", events(100)))
     assert 0 < len(again) < 100
     assert listed() == 100 - len(again)
     assert news_places() == listed(NEWS)
-    assert behind.metrics["EventsPostponed"] == len(again)
-    clock.call("record_article", {"Records": [one for one in events(100)["Records"] if one["messageId"] in again]})
+    assert aws.metrics["EventsPostponed"] == len(again)
+    clock.call("record_article", {"Records": [item for item in events(100)["Records"] if item["messageId"] in again]})
     assert listed() == listed(NEWS) == 100
 
 
@@ -299,71 +299,69 @@ def test_what_a_slow_table_leaves_no_time_for_comes_again_and_takes_no_place(beh
     ("hanging", "connects"), [(["s3"], False), (["dynamodb"], True), (["events"], True), (["s3", "events"], True)]
 )
 def test_a_changed_file_goes_to_the_queue_when_a_service_hangs(
-    behind: MotoAws, clock: Clock, hanging: list[str], connects: bool
+    aws: MotoAws, clock: Clock, hanging: list[str], connects: bool
 ) -> None:
     put_page()
-    changed = stream(behind)
+    changed = stream(aws)
     with clock.hanging(*hanging, connects=connects):
         answer = clock.call("rewrite_sitemaps", changed)
-    assert failed_ones(answer) == []
-    messages = behind.taken("rewrites")
+    assert failed_ids(answer) == []
+    messages = aws.taken("rewrites")
     assert [read_request(message).file for message in messages] == [SHARD]
     answer = clock.call("rewrite_sitemaps", queue_batch(messages, sent_at=NOON, queue="rewrites"))
-    assert failed_ones(answer) == []
-    assert page("a").encode() in behind.file(SHARD).body
+    assert failed_ids(answer) == []
+    assert page("a").encode() in aws.file(SHARD).body
 
 
 @pytest.mark.parametrize("hanging", [["s3", "sqs"], ["s3", "dynamodb", "sqs", "events"]])
 def test_the_stream_delivers_a_change_again_when_the_queue_hangs_too(
-    behind: MotoAws, clock: Clock, hanging: list[str]
+    aws: MotoAws, clock: Clock, hanging: list[str]
 ) -> None:
-    behind.clock.move_to(NOON + timedelta(minutes=2))
+    aws.clock.move_to(NOON + timedelta(minutes=2))
     for number in range(20):
         put_page("a", file=f"sitemap-2026-{number}.xml")
-    changed = stream(behind)
+    changed = stream(aws)
     with clock.hanging(*hanging):
         answer = clock.call("rewrite_sitemaps", changed)
-    assert len(failed_ones(answer)) == 20
-    assert failed_ones(clock.call("rewrite_sitemaps", changed)) == []
-    assert all(behind.file(f"sitemap-2026-{number}.xml") for number in range(20))
+    assert len(failed_ids(answer)) == 20
+    assert failed_ids(clock.call("rewrite_sitemaps", changed)) == []
+    assert all(aws.file(f"sitemap-2026-{number}.xml") for number in range(20))
 
 
 @pytest.mark.parametrize("from_queue", [True, False])
-def test_files_for_which_there_is_no_time_are_handed_back(behind: MotoAws, clock: Clock, from_queue: bool) -> None:
-    """200 shards of half a second each, or ten large files."""
+def test_files_for_which_there_is_no_time_are_postponed(aws: MotoAws, clock: Clock, from_queue: bool) -> None:
+    """Rewrite 200 shards of half a second each, or ten large files."""
     files = [f"sitemap-1{number:03}.xml" for number in range(10 if from_queue else 200)]
     for file in files:
         put_page("a", file=file)
-    changed = stream(behind)
+    changed = stream(aws)
     requests = [RewriteRequest(HOST, file).message() for file in files]
     with clock.slow(queues, "announce", 7 if from_queue else 0.5):
         batch = queue_batch(requests, sent_at=NOON, queue="rewrites") if from_queue else changed
         answer = clock.call("rewrite_sitemaps", batch)
     again = {f"m{number}" for number in range(4)} if from_queue else set()  # the newest shards are written first
-    assert set(failed_ones(answer)) == again
-    left = [read_request(message).file for message in behind.taken("rewrites")]
-    written = len(files) - len(left) - len(again)
+    assert set(failed_ids(answer)) == again
+    queued = [read_request(message).file for message in aws.taken("rewrites")]
+    written = len(files) - len(queued) - len(again)
     assert 0 < written < len(files)
-    assert sorted(left) == ([] if from_queue else files[: len(left)])
-    assert behind.metrics["FilesPostponed"] == len(files) - written
-    assert behind.metrics["FilesFailed"] == 0
+    assert sorted(queued) == ([] if from_queue else files[: len(queued)])
+    assert aws.metrics["FilesPostponed"] == len(files) - written
+    assert aws.metrics["FilesFailed"] == 0
 
 
 # ── the clock ──
 
 
 @pytest.mark.parametrize("hanging", ["dynamodb", "sqs"])
-def test_a_minutes_work_is_done_by_a_later_minute_when_a_service_hangs(
-    behind: MotoAws, clock: Clock, hanging: str
-) -> None:
+def test_due_work_is_done_in_a_later_minute_when_a_service_hangs(aws: MotoAws, clock: Clock, hanging: str) -> None:
     for number in range(20):
-        behind.site(f"{number}.example.com")
-    behind.clock.move_to(NOON + GRACE)
+        aws.site(f"{number}.example.com")
+    aws.clock.move_to(NOON + GRACE)
     with clock.hanging(hanging), pytest.raises((ExceptionGroup, BotoCoreError)):
         clock.call("roll_window", {})
-    behind.clock.move_to(NOON + GRACE + RESEND_AFTER)
+    aws.clock.move_to(NOON + GRACE + RESEND_AFTER)
     clock.call("roll_window", {})
-    hosts = {json.loads(body)["site"] for body in behind.taken("rewrites")}
+    hosts = {json.loads(body)["site"] for body in aws.taken("rewrites")}
     assert hosts == {HOST, *(f"{number}.example.com" for number in range(20))}
 
 
@@ -371,12 +369,12 @@ def test_a_minutes_work_is_done_by_a_later_minute_when_a_service_hangs(
 
 
 @pytest.mark.parametrize("hanging", [["dynamodb"], ["sqs"]], ids="-".join)
-def test_a_feed_is_polled_by_a_later_minute_when_a_service_hangs(
-    behind: MotoAws, clock: Clock, hanging: list[str]
+def test_a_feed_is_polled_in_a_later_minute_when_a_service_hangs(
+    aws: MotoAws, clock: Clock, hanging: list[str]
 ) -> None:
     with clock.hanging(*hanging), suppress(BotoCoreError):
         clock.call("poll_feeds", {})
-    behind.taken("articles")
-    behind.clock.move_to(NOON + timedelta(minutes=3))
+    aws.taken("articles")
+    aws.clock.move_to(NOON + timedelta(minutes=3))
     clock.call("poll_feeds", {})
-    assert [from_message(body).title for body in behind.taken("articles")] == ["A"]
+    assert [from_message(body).title for body in aws.taken("articles")] == ["A"]

@@ -1,4 +1,4 @@
-"""Our own contract: what is understood, and what a newsroom's developer hears of what is not."""
+"""The standard contract: the fields that are read, and the errors and warnings for a newsroom's developer."""
 
 import json
 import re
@@ -20,7 +20,7 @@ def read(kind: str = "article.published", now: Any = MORNING, **data: Any) -> Ar
     return read_delivery(document, SITE, "cms", now)[0]
 
 
-def test_the_whole_contract_is_understood() -> None:
+def test_every_field_of_the_contract_is_read() -> None:
     event = read(
         published_at="2026-11-20T08:58:00+01:00",
         updated_at="2026-11-20T08:00:00Z",
@@ -63,7 +63,7 @@ def test_the_whole_contract_is_understood() -> None:
 
 
 @pytest.mark.parametrize("kind", ["article.unpublished", "article.deleted"])
-def test_a_removal_needs_the_id_alone_and_looks_at_nothing_else(kind: str) -> None:
+def test_a_removal_needs_only_the_id_and_ignores_other_fields(kind: str) -> None:
     document = {"type": kind, "data": {"id": 1042, "url": "javascript:alert(1)", "title": 7, "published_at": "soon"}}
     event, unknown = read_delivery(document, SITE, "cms", MORNING)
 
@@ -88,7 +88,7 @@ def test_a_removal_may_name_its_page_by_the_url_alone() -> None:
             read_delivery({"type": "article.unpublished", "data": data}, SITE, "cms", MORNING)
 
 
-def test_fields_that_the_contract_does_not_know_are_named_to_the_sender() -> None:
+def test_unknown_fields_are_reported_to_the_sender() -> None:
     document = {"type": "article.published", "data": ARTICLE | {"publishedAt": "2026-11-20T08:00:00Z"}}
 
     assert read_delivery(document, SITE, "cms", MORNING)[1] == ["publishedAt"]
@@ -115,7 +115,7 @@ def test_fields_that_the_contract_does_not_know_are_named_to_the_sender() -> Non
          ("type[0]: 7 is no text", "type: an article takes 1; the last 1 were left out")),
     ],
 )  # fmt: skip
-def test_a_flag_or_a_type_of_another_form_keeps_no_article_out(
+def test_a_malformed_flag_or_type_excludes_no_article(
     fields: dict[str, Any], flags: tuple[str, ...], type_: str | None, dropped: tuple[str, ...]
 ) -> None:
     event = read(**fields)
@@ -151,7 +151,7 @@ def test_a_flag_or_a_type_of_another_form_keeps_no_article_out(
         ({"canonical_url": "javascript:alert(1)"}, "canonical_url: 'javascript:alert(1)' is not an absolute"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_field_and_what_to_do(data: dict[str, Any], words: str) -> None:
+def test_a_wrong_field_is_reported_with_the_correction(data: dict[str, Any], words: str) -> None:
     with pytest.raises(BadArticle) as refusal:
         read(**data)
 
@@ -175,7 +175,7 @@ def test_all_faults_are_reported_together() -> None:
         ({"type": "article.published", "timestamp": 7, "data": ARTICLE}, "timestamp: "),
     ],
 )
-def test_what_is_no_event_is_refused(document: object, words: str) -> None:
+def test_a_document_that_is_no_event_is_refused(document: object, words: str) -> None:
     with pytest.raises(BadArticle, match=words.replace("(", r"\(")):
         read_delivery(document, SITE, "cms", MORNING)
 
@@ -184,7 +184,7 @@ def test_what_is_no_event_is_refused(document: object, words: str) -> None:
     "kind",
     ["contact.created", "article.archived", "article.comment.deleted", "article.depublished", "sitemap rewritten", ""],
 )
-def test_an_event_of_another_kind_is_none_of_ours(kind: str) -> None:
+def test_an_event_of_another_type_is_unknown(kind: str) -> None:
     with pytest.raises(UnknownType, match=rf"^{re.escape(repr(kind))} is not one of article\.published"):
         read_delivery({"type": kind, "data": {}}, SITE, "cms", MORNING)
 
@@ -200,7 +200,7 @@ def test_an_event_of_another_kind_is_none_of_ours(kind: str) -> None:
         ("com.example.article.published.v1", "article.published"),
     ],
 )
-def test_a_type_of_ours_that_is_misspelt_is_refused_with_the_one_that_was_meant(kind: str, meant: str) -> None:
+def test_a_misspelt_type_is_refused_with_a_suggestion(kind: str, meant: str) -> None:
     document = {"type": kind, "data": ARTICLE}
     with pytest.raises(BadArticle, match=rf"^type: {re.escape(repr(kind))} is not known: did you mean {meant}\?$"):
         read_delivery(document, SITE, "cms", MORNING)
@@ -214,6 +214,6 @@ def test_an_unknown_source_is_reported_with_the_known_ones() -> None:
 @pytest.mark.parametrize(
     "text", ["", "7", "[]", "{}", '{"site": "x"}', json.dumps({"timestamp": 7}), '{"surprise": 1}']
 )
-def test_a_message_that_no_event_was_written_as_is_refused(text: str) -> None:
+def test_a_message_that_is_no_article_event_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="the message is no article event"):
         from_message(text)

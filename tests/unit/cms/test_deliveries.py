@@ -1,4 +1,4 @@
-"""Every recorded delivery comes out as it is expected to: our own, and other people's where they are beside the repository."""
+"""Every recorded delivery has its expected verdicts: our own, and other people's if they are beside the repository."""
 
 import copy
 import json
@@ -46,15 +46,15 @@ def test_there_is_a_delivery_of_our_own_for_every_adapter() -> None:
     assert {case.document["mapping"] for case in OURS} == set(names())
 
 
-# ── whatever becomes of a value of a delivery ──
+# ── mutated values of a delivery ──
 
 HUGE = "9" * 5_000
-# Every value is replaced by some of these in turn, which are known to break careless code.
+# Every value is replaced by some of these in turn, which often break careless code.
 CURIOUS: list[Any] = [
     None, "\ud800", 7, [None], "//evil.example.net/x", HUGE, {"a": {"b": "c"}}, -1.5e300, True, "javascript:alert(1)", [[]], {},
 ]  # fmt: skip
 TURNS = 4
-# Of a document with more places every second, third … is replaced.
+# In a document with more places, every second, third … is replaced.
 PATHS_MAX = 15
 
 
@@ -100,7 +100,7 @@ def site_of(case: Case) -> Site:
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("case", cases(OWN), ids=lambda case: case.name)
-def test_nothing_breaks_and_no_url_of_another_host_gets_in(case: Case) -> None:
+def test_mutated_deliveries_break_nothing_and_add_no_url_of_another_host(case: Case) -> None:
     site, now = site_of(case), now_of(case.recorded)
 
     def nobody(host: str) -> Site:

@@ -1,4 +1,4 @@
-"""What the engine makes of a delivery by a mapping: fields one by one, filters, actions, items."""
+"""The engine reads a delivery by a mapping: fields, filters, actions, items."""
 
 import json
 from datetime import UTC, datetime
@@ -57,7 +57,7 @@ def test_each_field_is_read_by_itself_and_a_bad_one_costs_only_itself(gazette: M
 @pytest.mark.parametrize(
     ("field", "value"), [("link", 7), ("heading", ["a"]), ("live_since", "soon"), ("number", True)]
 )
-def test_a_bad_field_that_is_needed_makes_the_delivery_incomplete(gazette: MappingFile, field: str, value: Any) -> None:
+def test_a_bad_required_field_makes_the_delivery_incomplete(gazette: MappingFile, field: str, value: Any) -> None:
     shown = result(gazette, **{field: value})
     named = {"link": "url", "heading": "title", "live_since": "published_at", "number": "id"}[field]
     assert (shown["disposition"], shown["missing"]) == ("incomplete", [named])
@@ -68,8 +68,8 @@ def test_a_bad_field_that_is_needed_makes_the_delivery_incomplete(gazette: Mappi
 @pytest.mark.parametrize(
     "case", [case for case in cases(OWN) if case.document["mapping"] == "standard"], ids=lambda case: case.name
 )
-def test_our_own_contract_is_tried_as_it_is_read(case: Case) -> None:
-    """`adapters try standard` goes by a mapping file, a delivery by the contract: both say the same."""
+def test_the_standard_mapping_and_the_contract_agree(case: Case) -> None:
+    """`adapters try standard` uses the mapping file and a delivery the contract, with equal results."""
     site = Site(host="www.example.com", publication="A")
     recorded = case.recorded
     [verdict] = verdicts("standard", recorded, site)
@@ -81,7 +81,7 @@ def test_our_own_contract_is_tried_as_it_is_read(case: Case) -> None:
         assert verdict.event(site, "cms", now_of(recorded)) == read_by_contract
 
 
-def test_of_several_expressions_the_first_good_one_counts(gazette: MappingFile) -> None:
+def test_the_first_valid_expression_counts(gazette: MappingFile) -> None:
     assert (
         result(gazette, link="javascript:alert(1)", section="sea side")["url"] == "https://www.example.com/sea%20side/7"
     )
@@ -92,14 +92,14 @@ def test_of_several_expressions_the_first_good_one_counts(gazette: MappingFile) 
     assert result(gazette, SETTINGS | {"language": "fr"}, tongue="German")["language"] == "de"
 
 
-def test_a_value_that_another_one_stands_in_for_is_named_all_the_same(gazette: MappingFile) -> None:
+def test_a_value_that_has_a_fallback_is_still_reported(gazette: MappingFile) -> None:
     shown = result(gazette, live_since="next week", written="2026-11-19T08:00:00Z")
     assert (shown["disposition"], shown["published_at"]) == ("apply", "2026-11-19T08:00:00.000000Z")
     assert [fault.partition(":")[0] for fault in shown["dropped"]] == ["published_at"]
     assert "next week" in shown["dropped"][0]
 
 
-def test_a_removal_needs_its_id_alone_and_contains_nothing_else(gazette: MappingFile) -> None:
+def test_a_removal_needs_only_its_id_and_contains_nothing_else(gazette: MappingFile) -> None:
     shown = result(
         gazette, event="story.gone", heading="Kill notice", link="https://elsewhere.example.net/", live_since="never"
     )
@@ -121,8 +121,8 @@ def test_a_removal_needs_its_id_alone_and_contains_nothing_else(gazette: Mapping
         (["adverts && !is_advert"], "incomplete"),
     ],
 )
-def test_a_filter_that_cannot_be_judged_publishes_nothing(tmp_path: Path, filters: list[str], disposition: str) -> None:
-    """What a filter would have kept out must not come in because the filter failed."""
+def test_a_filter_that_fails_publishes_nothing(tmp_path: Path, filters: list[str], disposition: str) -> None:
+    """An item that a working filter would exclude is not published because the filter failed."""
     written = "".join(f'[[when]]\nignore = "an advertisement"\nif = "{condition}"\n' for condition in filters)
     made = mapping(
         tmp_path,
@@ -146,7 +146,7 @@ def test_a_filter_that_cannot_be_judged_publishes_nothing(tmp_path: Path, filter
         ('items = "body.stories"', 'items = "is_event && body.stories"', ()),
     ],
 )
-def test_an_action_or_items_that_read_a_failed_variable_are_not_taken_for_nothing(
+def test_an_action_or_items_from_a_failed_variable_are_an_error(
     tmp_path: Path, place: str, written: str, missing: tuple[str, ...]
 ) -> None:
     with_variable = GAZETTE.replace("[vars]", "[vars]\nis_event = \"starts_with(body.version, '1')\"")
@@ -156,7 +156,7 @@ def test_an_action_or_items_that_read_a_failed_variable_are_not_taken_for_nothin
 
 
 def superdesk(**fields: object) -> Verdict:
-    """What becomes of a ninjs text that was published at eight."""
+    """Return the verdict on a ninjs text that was published at eight."""
     body = {"guid": "g", "type": "text", "headline": "A", "slugline": "a", "firstpublished": "2026-11-20T08:00:00Z"}
     settings = {"base_url": "https://www.example.com", "url_template": "/{slug}"}
     [verdict] = read(load("superdesk"), body | fields, settings)
@@ -183,11 +183,11 @@ def test_an_embargo_that_reads_a_failed_variable_publishes_nothing(tmp_path: Pat
 
 
 @pytest.mark.parametrize("embargo", ["0001-01-01T00:00:00Z", "0000-00-00 00:00:00", "", None])
-def test_a_date_that_programs_write_for_none_is_no_embargo(embargo: object) -> None:
+def test_a_placeholder_date_is_no_embargo(embargo: object) -> None:
     assert superdesk(embargoed=embargo).disposition == "apply"
 
 
-def test_of_an_embargo_and_a_publication_that_is_planned_the_later_counts() -> None:
+def test_the_later_of_embargo_and_planned_publication_counts() -> None:
     early, late = "2026-11-20T08:30:00+0000", "2026-11-22T08:00:00+0000"
     for embargo, planned in ((early, late), (late, early)):
         verdict = superdesk(embargoed=embargo, publish_schedule=planned)
@@ -196,14 +196,14 @@ def test_of_an_embargo_and_a_publication_that_is_planned_the_later_counts() -> N
         assert held == ["2026-11-22T08:00:00.000000Z"]
 
 
-def test_false_is_no_value_but_for_what_is_true_or_false(gazette: MappingFile) -> None:
+def test_false_counts_as_missing_except_in_flags(gazette: MappingFile) -> None:
     assert "images" not in result(gazette, pictures=False)
     assert result(gazette, pictures=False)["dropped"] == []
     assert result(gazette, is_news=False)["news"] is False
     assert "news" not in result(gazette, is_news=None)
 
 
-def test_a_delivery_without_a_time_has_its_version_as_time_so_that_late_is_not_newer(gazette: MappingFile) -> None:
+def test_a_delivery_without_a_time_uses_its_version_as_timestamp(gazette: MappingFile) -> None:
     ninjs = {
         "guid": "1",
         "type": "text",
@@ -219,7 +219,7 @@ def test_a_delivery_without_a_time_has_its_version_as_time_so_that_late_is_not_n
 
 @pytest.mark.parametrize("at", ["2026-11-20T08:{}:00Z", 1795163400])
 def test_an_unpublishing_of_arc_without_a_date_is_ordered_by_its_sending(at: str | int) -> None:
-    """What comes after it in the same state (republishing changes no date) is newer, and what was told before it is not."""
+    """Later deliveries of the same state are newer, because republishing changes no date; earlier deliveries are not."""
     site = Site(host="www.example.com", publication="A")
 
     def order(key: str, minute: int, **fields: Any) -> Order:
@@ -244,8 +244,8 @@ def test_an_unpublishing_of_arc_without_a_date_is_ordered_by_its_sending(at: str
 @pytest.mark.parametrize(
     ("signature", "signed"), [("ghost", True), (None, True), ("ghost-legacy", False), ("bearer", False)]
 )
-def test_the_time_beside_ghosts_signature_counts_where_it_is_signed(signature: str | None, signed: bool) -> None:
-    """Whoever repeats a publication with a later time that nobody signed does not revive what was deleted."""
+def test_the_timestamp_of_ghosts_signature_counts_only_if_it_is_signed(signature: str | None, signed: bool) -> None:
+    """A repeated publication with a later, unsigned time does not restore a deleted article."""
     post = {"id": "1", "url": "https://a.example/b", "title": "T", "status": "published",
             "published_at": "2026-11-20T08:00:00Z", "updated_at": "2026-11-20T08:00:00Z"}  # fmt: skip
     deleted = {"post": {"current": {}, "previous": post}}
@@ -278,12 +278,12 @@ def test_deliveries_that_come_in_a_list_are_read_one_by_one() -> None:
 
 
 def test_deliveries_of_several_articles_may_come_in_a_list_too(gazette: MappingFile) -> None:
-    gone = {"stories": [story("story.gone", number=1), story("story.gone", number=2)]}
-    verdicts = read(gazette, [gone, {"stories": [story("story.gone", number=3)]}, {}], SETTINGS)
+    removals = {"stories": [story("story.gone", number=1), story("story.gone", number=2)]}
+    verdicts = read(gazette, [removals, {"stories": [story("story.gone", number=3)]}, {}], SETTINGS)
     assert [verdict.data.get("id") for verdict in verdicts] == ["1", "2", "3", None]
     assert verdicts[-1].disposition == "ignore"
     full = {"stories": [story("story.gone")] * ITEMS_MAX}
-    many = read(gazette, [gone, full, gone], SETTINGS)
+    many = read(gazette, [removals, full, removals], SETTINGS)
     assert [verdict.disposition for verdict in many] == ["apply"] * ITEMS_MAX + ["incomplete"] * 2
     assert ["the last 2 were" in many[-2].reason, "the last 1 were" in many[-1].reason] == [True, True]
     assert [verdict.disposition for verdict in read(gazette, [full, full], SETTINGS)[ITEMS_MAX:]] == ["incomplete"]
@@ -301,16 +301,16 @@ def test_a_form_is_read_without_its_content_type() -> None:
     assert verdict.data["id"] == "42"
 
 
-def test_what_is_the_same_for_all_items_is_looked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A story of thousands of sites took ten seconds, where each of its items went through all of them."""
-    given = 'events = "body.stories[].event"\nall = "@"\nmine = "story.number"\nfirst = "events[0]"\n'
-    text = GAZETTE.replace('story = "item.story"\n', f'story = "item.story"\n{given}')
+def test_values_shared_by_all_items_are_evaluated_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A story of thousands of sites took ten seconds when each item evaluated the values of all."""
+    variables = 'events = "body.stories[].event"\nall = "@"\nmine = "story.number"\nfirst = "events[0]"\n'
+    text = GAZETTE.replace('story = "item.story"\n', f'story = "item.story"\n{variables}')
     text = text.replace('section = "story.section"', """section = "to_string([mine, all.item.story.number, first])" """)
     evaluated: list[str] = []
 
-    def search(expression: str, *known: Any) -> Any:
+    def search(expression: str, *scope: Any) -> Any:
         evaluated.append(expression)
-        return expressions.search(expression, *known)
+        return expressions.search(expression, *scope)
 
     monkeypatch.setattr(engine, "search", search)
     body = {"stories": [story(number=number) for number in (7, 8, 9)]}
@@ -338,7 +338,7 @@ def test_what_is_the_same_for_all_items_is_looked_for_once(tmp_path: Path, monke
         ("com.example.history.deleted", None),
     ],
 )
-def test_the_last_two_words_of_an_event_are_what_happened_to_what(kind: str, action: str | None) -> None:
+def test_the_last_two_words_of_an_event_type_are_object_and_action(kind: str, action: str | None) -> None:
     article = {"id": "7", "url": "https://www.example.com/tide", "title": "Tide tables"}
     event = {"specversion": "1.0", "id": "1", "type": kind, "data": article}
     assert [verdict.action for verdict in read(load("cloudevents"), event)] == [action]
@@ -358,7 +358,7 @@ def test_the_last_two_words_of_an_event_are_what_happened_to_what(kind: str, act
         ("story.gone", "", None),
     ],
 )
-def test_the_end_of_an_event_is_a_word_of_its_own(tmp_path: Path, kind: str, end: str, action: str | None) -> None:
+def test_the_suffix_of_an_event_is_a_whole_word(tmp_path: Path, kind: str, end: str, action: str | None) -> None:
     listed = [line for line in GAZETTE.splitlines() if not line.startswith("map = ")]
     text = "\n".join(listed).replace(
         'from = "item.event"', f'from = "item.event"\nsuffix = true\nmap = {{ "{end}" = "delete" }}'
@@ -367,7 +367,7 @@ def test_the_end_of_an_event_is_a_word_of_its_own(tmp_path: Path, kind: str, end
     assert verdict.action == action
 
 
-def test_a_site_supplies_what_its_source_leaves_out() -> None:
+def test_the_site_supplies_settings_that_its_source_omits() -> None:
     body = {"id": 1, "title": "T", "url": "/a", "date": {"raw": "2026-11-20 09:00:00"}}
     site = Site(host="www.example.com", publication="A", timezone="Europe/Paris")
     [verdict] = read(load("wedevs"), body, {}, site)

@@ -1,4 +1,4 @@
-"""From the request to the table: what senders of other CMSs hear, what is queued, and what recording makes of that."""
+"""From the request to the table, for other CMSs: the answer, the queued messages, and their outcomes."""
 
 import json
 from collections.abc import Iterator
@@ -33,12 +33,12 @@ KONTENT: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def opened() -> Iterator[MotoAws]:
-    with moto_aws.opened(NOW) as behind:
-        yield behind
+    with moto_aws.opened(NOW) as aws:
+        yield aws
 
 
 @pytest.fixture
-def behind(opened: MotoAws, monkeypatch: pytest.MonkeyPatch) -> MotoAws:
+def aws(opened: MotoAws, monkeypatch: pytest.MonkeyPatch) -> MotoAws:
     monkeypatch.setattr(table, "back_off", lambda attempt: None)
     opened.site(sources={"ghost": {"adapter": "ghost", "secret": "cms"}, "arc": {"adapter": "arc-content-op"}})
     opened.secret(f"webhooks/{HOST}/cms", SECRET)
@@ -48,8 +48,8 @@ def behind(opened: MotoAws, monkeypatch: pytest.MonkeyPatch) -> MotoAws:
     return opened
 
 
-def ghost(behind: MotoAws, current: dict[str, Any]) -> tuple[int, Any]:
-    """What the webhook answers to a publication by Ghost."""
+def ghost(aws: MotoAws, current: dict[str, Any]) -> tuple[int, Any]:
+    """Post a publication by Ghost, and return the webhook's answer."""
     body = json.dumps({"post": {"current": current, "previous": {"status": "draft"}}}).encode()
     request = Request({"content-type": "application/json"}, body, path=f"/webhooks/{HOST}/ghost")
     signed = signing.signed(request, "ghost", SECRET, "m", NOW)
@@ -57,39 +57,39 @@ def ghost(behind: MotoAws, current: dict[str, Any]) -> tuple[int, Any]:
         "rawPath": signed.path, "rawQueryString": "", "headers": dict(signed.headers),
         "pathParameters": {"site": HOST, "source": "ghost"}, "body": body.decode(),
     }  # fmt: skip
-    answer = behind.call("receive_webhook", event)
+    answer = aws.call("receive_webhook", event)
     return answer["statusCode"], json.loads(answer["body"])
 
 
-def recorded(behind: MotoAws) -> list[MessageOutcome]:
-    """What recording makes of all that is queued."""
-    messages = [Message(f"m{number}", body, NOW) for number, body in enumerate(behind.taken("articles"))]
+def record_queued(aws: MotoAws) -> list[MessageOutcome]:
+    """Record all queued messages, and return their outcomes."""
+    messages = [Message(f"m{number}", body, NOW) for number, body in enumerate(aws.taken("articles"))]
     outcomes = record(messages, NOW)
     return [outcomes[message.id] for message in messages]
 
 
-def test_an_incomplete_delivery_is_answered_200_and_kept_with_what_is_missing(behind: MotoAws) -> None:
-    status, reply = ghost(behind, CURRENT | {"title": None, "published_at": "soon"})
+def test_an_incomplete_delivery_is_answered_200_and_kept_with_what_is_missing(aws: MotoAws) -> None:
+    status, reply = ghost(aws, CURRENT | {"title": None, "published_at": "soon"})
     assert (status, reply["status"], reply["missing"]) == (200, "incomplete", ["title", "published_at"])
     assert (
         reply["reason"].startswith("published_at: 'soon' is not an ISO 8601 instant")
         or "title: is missing" in reply["reason"]
     )
-    assert behind.metrics["WebhooksIncomplete"] == 1
+    assert aws.metrics["WebhooksIncomplete"] == 1
 
-    [outcome] = recorded(behind)
+    [outcome] = record_queued(aws)
     assert outcome.outcome == "quarantined"
     assert outcome.about["article"] == "ghost#65f0"
-    [kept] = [item for item in behind.items(f"quarantine#{HOST}") if "title: is missing" in item["reason"]]
+    [kept] = [item for item in aws.items(f"quarantine#{HOST}") if "title: is missing" in item["reason"]]
     assert kept["reason"].startswith("incomplete: ")
     assert "ferry" in json.loads(json.loads(kept["event"])["item"])["post"]["current"]["slug"]
 
 
-def test_an_unreadable_configuration_of_another_site_is_our_fault_and_is_retried(behind: MotoAws) -> None:
-    ghost(behind, CURRENT)  # so that the own site is known
-    behind.taken("articles")
+def test_an_unreadable_configuration_of_another_site_is_an_error_of_ours(aws: MotoAws) -> None:
+    ghost(aws, CURRENT)  # so that its own site is cached
+    aws.taken("articles")
     with failing("dynamodb", "GetItem"):
-        status, reply = ghost(behind, CURRENT | {"url": "https://third.example.com/ferry/"})
+        status, reply = ghost(aws, CURRENT | {"url": "https://third.example.com/ferry/"})
     assert (status, reply["status"]) == (503, "failed")
 
 
@@ -121,7 +121,7 @@ def outcome_of(*bodies: str) -> list[MessageOutcome]:
     return list(outcomes.values())
 
 
-def test_a_bus_event_without_a_change_is_ignored_and_an_incomplete_one_is_kept(behind: MotoAws) -> None:
+def test_a_bus_event_without_a_change_is_ignored_and_an_incomplete_one_is_kept(aws: MotoAws) -> None:
     [ignored, incomplete] = outcome_of(
         bus("arc", {"body": OPERATION | {"published": False}}),
         bus("arc", {"body": OPERATION | {"body": ANS | {"headlines": {}}}}),
@@ -134,8 +134,8 @@ def test_a_bus_event_without_a_change_is_ignored_and_an_incomplete_one_is_kept(b
     assert (incomplete.outcome, incomplete.reason) == ("quarantined", "incomplete: title: is missing")
 
 
-def test_each_article_of_a_bus_event_is_recorded_and_the_worst_outcome_reported(behind: MotoAws) -> None:
-    behind.site(sources={"kontent": {"adapter": "kontent", "settings": {"url_template": "/u/{codename}"}}})
+def test_each_article_of_a_bus_event_is_recorded_and_the_worst_outcome_reported(aws: MotoAws) -> None:
+    aws.site(sources={"kontent": {"adapter": "kontent", "settings": {"url_template": "/u/{codename}"}}})
     other = {**KONTENT, "data": {"system": {**KONTENT["data"]["system"], "id": "k2", "codename": "ebb"}}}
     nameless = {**KONTENT, "data": {"system": {**KONTENT["data"]["system"], "id": "k3", "name": ""}}}
 
@@ -143,7 +143,7 @@ def test_each_article_of_a_bus_event_is_recorded_and_the_worst_outcome_reported(
 
     [well] = outcome_of(bus("kontent", {"body": {"notifications": [new, other]}}))
     assert well.outcome == "listed"
-    assert {item["url"] for item in behind.items(f"article#{HOST}#kontent")} >= {page("u/neap"), page("u/ebb")}
+    assert {item["url"] for item in aws.items(f"article#{HOST}#kontent")} >= {page("u/neap"), page("u/ebb")}
 
     [worst] = outcome_of(bus("kontent", {"body": {"notifications": [other, nameless]}}))
     assert worst.outcome == "quarantined"
@@ -155,11 +155,11 @@ def test_each_article_of_a_bus_event_is_recorded_and_the_worst_outcome_reported(
     assert again.outcome == "failed"
 
 
-def test_another_sites_broken_configuration_costs_only_that_sites_article(behind: MotoAws) -> None:
+def test_another_sites_broken_configuration_costs_only_that_sites_article(aws: MotoAws) -> None:
     broken = "broken.example.com"
     version = put_site({"host": broken})
     settings = {"site_urls": {"daily": page(""), "weekly": f"https://{broken}"}}
-    behind.site(sources={"arc": {"adapter": "arc-ifx", "settings": settings}})
+    aws.site(sources={"arc": {"adapter": "arc-ifx", "settings": settings}})
     websites = {name: {"website_url": "/moored/"} for name in ("daily", "weekly")}
     [outcome] = outcome_of(
         bus("arc", {"body": {"key": "story:update", "body": ANS | {"_id": "B", "websites": websites}}})
@@ -168,7 +168,7 @@ def test_another_sites_broken_configuration_costs_only_that_sites_article(behind
 
     assert outcome.outcome == "quarantined"
     assert f"its host is {broken}, not {HOST}" in outcome.reason
-    assert page("moored/") in {item["url"] for item in behind.items(f"article#{HOST}#arc")}
+    assert page("moored/") in {item["url"] for item in aws.items(f"article#{HOST}#arc")}
 
 
 @pytest.mark.parametrize(
@@ -181,12 +181,12 @@ def test_another_sites_broken_configuration_costs_only_that_sites_article(behind
         (["duplicate", "listed"], "duplicate"),
     ],
 )
-def test_of_the_parts_of_a_message_the_worst_is_reported(parts: list[str], worst: str) -> None:
-    """Or a message would be deleted whose second article has failed."""
+def test_the_worst_outcome_of_a_messages_parts_is_reported(parts: list[str], worst: str) -> None:
+    """Otherwise a message whose second article failed would be deleted."""
     outcomes = [("m0", MessageOutcome(part, error=OSError() if part == "failed" else None)) for part in parts]
     assert {name: outcome.outcome for name, outcome in recording.worst_outcomes(outcomes).items()} == {"m0": worst}
 
 
-def test_an_event_that_only_looks_incomplete_is_no_article_either(behind: MotoAws) -> None:
+def test_an_event_in_the_form_of_an_incomplete_delivery_is_quarantined(aws: MotoAws) -> None:
     [outcome] = outcome_of(json.dumps({"site": HOST, "incomplete": ["url"]}))
     assert (outcome.outcome, outcome.reason) == ("quarantined", "incomplete: no reason was given")

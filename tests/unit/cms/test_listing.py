@@ -69,7 +69,7 @@ def test_an_item_becomes_the_event_of_its_webhook(monkeypatch: pytest.MonkeyPatc
 
 
 @by_api
-def test_only_what_changed_in_the_period_is_listed(monkeypatch: pytest.MonkeyPatch, kind: type[Api]) -> None:
+def test_only_articles_that_changed_in_the_period_are_listed(monkeypatch: pytest.MonkeyPatch, kind: type[Api]) -> None:
     api = kind(stories(20))  # edited at 12:10, 12:20 … 15:20
     monkeypatch.setattr(client, "fetch", api.fetch)
     start, end = DAY + timedelta(hours=13), DAY + timedelta(hours=14)
@@ -94,7 +94,7 @@ def test_a_listing_of_several_pages_is_read_whole(monkeypatch: pytest.MonkeyPatc
 
 
 @by_api
-def test_the_key_goes_where_the_api_reads_it(kind: type[Api]) -> None:
+def test_the_key_is_sent_where_the_api_expects_it(kind: type[Api]) -> None:
     """WordPress: an application password, as `user:password` in Base64. Ghost and Storyblok have the key in the URL."""
     url, headers = query(kind()).request(Position())
     in_url = {name for name, value in parse_qsl(urlsplit(url).query) if value == KEY}
@@ -108,12 +108,12 @@ def test_without_a_key_a_blog_is_listed_without_a_header() -> None:
     assert "authorization" not in query(WordPress(), key=None).request(Position())[1]
 
 
-def test_parameters_of_the_configured_url_stay_and_replace_ours() -> None:
+def test_parameters_of_the_configured_url_override_the_defaults() -> None:
     url, _ = query(WordPress(), url=f"{WordPress.url}?per_page=20&categories=7&lang=#top").request(Position(page=2))
-    given = parse_qsl(urlsplit(url).query, keep_blank_values=True)
+    parameters = parse_qsl(urlsplit(url).query, keep_blank_values=True)
 
-    assert [value for name, value in given if name == "per_page"] == ["20"]
-    assert {("categories", "7"), ("lang", ""), ("page", "2")} <= {*given}
+    assert [value for name, value in parameters if name == "per_page"] == ["20"]
+    assert {("categories", "7"), ("lang", ""), ("page", "2")} <= {*parameters}
     assert "#" not in url
 
 
@@ -136,7 +136,7 @@ def test_a_protected_post_keeps_its_mark() -> None:
         ({"robots": []}, False, None),
     ],
 )  # fmt: skip
-def test_yoast_marks_in_the_list_what_search_engines_should_not_index(
+def test_noindex_of_yoast_is_read_in_a_listing(
     monkeypatch: pytest.MonkeyPatch, head: Any, noindex: bool, canonical: str | None
 ) -> None:
     class Yoast(WordPress):
@@ -170,7 +170,7 @@ def test_types_that_are_no_articles_are_not_listed(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(kind, "settings", settings)
     monkeypatch.setattr(client, "fetch", api.fetch)
 
-    # Strapi has a list for each model, so `list.url` names the model.
+    # Strapi has a list for each model, so `list.url` contains the model.
     assert slugs(pages(query(api))) == (["story-1", "story-2"] if kind is Strapi else [])
 
 
@@ -219,7 +219,7 @@ def test_the_delivery_id_depends_on_the_content_and_the_version_alone() -> None:
         Position(url="https://a/b?c=d"),
     ],
 )
-def test_a_position_comes_back_from_its_text(at: Position) -> None:
+def test_a_position_can_be_parsed_from_its_text(at: Position) -> None:
     assert position_of(at.text()) == at
 
 
@@ -266,7 +266,7 @@ def test_a_total_that_is_no_number_counts_as_unknown(total: str | None) -> None:
     assert query(WordPress()).answer(b"[]", headers).total is None
 
 
-def test_behind_a_failed_page_the_next_one_is_read_only_where_pages_have_numbers() -> None:
+def test_after_a_failed_page_the_next_is_read_only_if_pages_are_numbered() -> None:
     at = Position(page=3, offset=200, page_items=100, total=350)
 
     assert after_failure(query(WordPress()), at) == replace(at, page=4, offset=300)

@@ -1,4 +1,4 @@
-"""A CMS is added by a mapping file alone, and a wrong file is refused with what to change."""
+"""A CMS is added by a mapping file alone, and an invalid file is refused with the correction."""
 
 import json
 import subprocess
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def test_a_cms_is_added_by_a_mapping_file_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its name is then good in a site's configuration, its settings are checked, and its deliveries become articles."""
+    """Its name is valid in a site's configuration, its settings are checked, and its deliveries become articles."""
     for path in adapters.MAPPINGS.glob("*.toml"):
         (tmp_path / path.name).write_bytes(path.read_bytes())
     (tmp_path / "gazette.toml").write_text(GAZETTE)
@@ -41,8 +41,8 @@ def test_a_cms_is_added_by_a_mapping_file_alone(tmp_path: Path, monkeypatch: pyt
     assert (event.id, event.url, event.title) == ("7", "https://www.example.com/local/7", "Harbour & ferry")
 
 
-def test_only_our_own_contract_costs_nothing_of_the_engine() -> None:
-    """What a cold start and a delivery of a site with `standard` load has no mapping, no TOML, no engine and no other scheme in it."""
+def test_the_standard_contract_does_not_import_the_mapping_engine() -> None:
+    """With `standard`, a cold start and a delivery import no mapping, TOML, engine or other scheme."""
     script = """
 import json, sys
 from datetime import UTC, datetime
@@ -93,7 +93,7 @@ def test_a_misspelt_adapter_and_a_setting_it_does_not_have_are_named() -> None:
         (("[vars]", "[vars"), "gazette.toml: is no TOML"),
     ],
 )  # fmt: skip
-def test_a_wrong_mapping_file_is_refused_with_what_to_change(
+def test_a_wrong_mapping_file_is_refused_with_the_correction(
     tmp_path: Path, wrong: tuple[str, str], words: str
 ) -> None:
     assert wrong[0] in GAZETTE
@@ -130,7 +130,7 @@ WHEN = "if = \"story.kind == 'advert'\""
     ],
 )  # fmt: skip
 def test_an_expression_that_can_never_apply_is_refused_with_its_line(tmp_path: Path, written: str, words: str) -> None:
-    """`isin(` for `is_in(` in a filter published what was to stay out: it gave nothing, and nothing is not true."""
+    """`isin(` for `is_in(` in a filter published excluded articles, because it evaluated to null."""
     types = 'language = "of its stories"\ntypes = "kinds of stories"' if "types" in written else 'language = "its own"'
     text = GAZETTE.replace('language = "of its stories"', types)
     line = text[: text.index(WHEN)].count("\n") + 1
@@ -152,32 +152,32 @@ def test_an_expression_that_can_never_apply_is_refused_with_its_line(tmp_path: P
         ("[settings]", 'data = "merg(body)"\n[settings]'),
     ],
 )
-def test_each_expression_of_a_mapping_is_looked_at(tmp_path: Path, wrong: tuple[str, str]) -> None:
+def test_each_expression_of_a_mapping_is_checked(tmp_path: Path, wrong: tuple[str, str]) -> None:
     assert wrong[0] in GAZETTE
     with pytest.raises(BadMapping, match="there is no function"):
         mapping(tmp_path, GAZETTE.replace(*wrong, 1))
 
 
-def test_a_variable_is_known_below_its_own_line_alone(tmp_path: Path) -> None:
+def test_a_variable_can_be_used_only_below_its_own_line(tmp_path: Path) -> None:
     with pytest.raises(BadMapping, match=r"gazette\.toml:15: vars\.kind: there is no story"):
         mapping(tmp_path, GAZETTE.replace("[vars]", '[vars]\nkind = "story.kind"', 1))
 
 
 @pytest.mark.parametrize("name", adapters.names())
 def test_every_mapping_file_can_be_used_and_states_how_it_was_verified(name: str) -> None:
-    made = load(name)
-    assert made.title
-    assert made.reads
-    assert made.verified
-    adapters.check_settings(name, {**made.defaults})
-    names = {expression for expressions in made.fields.values() for expression in expressions}
+    file = load(name)
+    assert file.title
+    assert file.reads
+    assert file.verified
+    adapters.check_settings(name, {**file.defaults})
+    names = {expression for expressions in file.fields.values() for expression in expressions}
     expressions = " ".join(
-        [*names, *made.variables.values(), made.items or "", *(when.condition for when in made.when), made.base]
+        [*names, *file.variables.values(), file.items or "", *(when.condition for when in file.when), file.base]
     )
-    used = {setting for setting in made.settings if f"settings.{setting}" in expressions}
+    used = {setting for setting in file.settings if f"settings.{setting}" in expressions}
     indirect = {"types", "content_types", "models"} if "types" in expressions else set()
-    # A zone is asked for by the dates, a base by the URLs.
-    assert made.settings.keys() - used - indirect <= {"timezone", "base_url"}
+    # Dates need a zone, and URLs a base.
+    assert file.settings.keys() - used - indirect <= {"timezone", "base_url"}
 
 
 @pytest.mark.skipif(

@@ -1,4 +1,4 @@
-"""A delivery about articles of several hosts: each goes to the site that names the same source, or to none."""
+"""A delivery about articles of several hosts: each goes to the site with the same source, or to none."""
 
 import json
 from datetime import UTC, datetime
@@ -57,7 +57,7 @@ def test_an_article_of_another_host_goes_to_the_site_with_the_same_source() -> N
 @pytest.mark.parametrize(
     "other", [{"secret": "shared/theirs"}, {"adapter": "arc-content-op"}, {"own": "arc"}, None]
 )  # fmt: skip - secrets of two sites are two, even under one name
-def test_nothing_goes_to_a_site_that_does_not_name_the_same_source(other: dict[str, str] | None) -> None:
+def test_a_site_without_the_same_source_gets_no_article(other: dict[str, str] | None) -> None:
     first, second = two_sites(**(other or {}))
     [own, foreign] = taken(arc("story:first-publish"), first, second if other else None)
     assert isinstance(own, ArticleEvent)
@@ -66,7 +66,7 @@ def test_nothing_goes_to_a_site_that_does_not_name_the_same_source(other: dict[s
     assert foreign.reason.startswith("url: its host is weekly.example.com, not www.example.com")
 
 
-def test_a_delivery_of_many_hosts_does_not_look_all_of_them_up() -> None:
+def test_a_delivery_for_many_hosts_loads_a_bounded_number_of_sites() -> None:
     site = Site.model_validate(
         {"host": "www.example.com", "publication": "A", "sources": {"cms": {"adapter": "jsonld"}}}
     )

@@ -1,4 +1,4 @@
-"""A story's life in every order: however its deliveries come, the same files stand at the end."""
+"""A story's deliveries in every order lead to the same files."""
 
 import random
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from stoppress.model.event import ArticleEvent
 from stoppress.model.site import Site
 from stoppress.receive.queueing import take_delivery
 from tests.support.article_events import HOST, DecidedTable
-from tests.support.stories import SENDERS, STEPS, Told, story
+from tests.support.stories import SENDERS, STEPS, Delivery, story
 
 START = datetime(2026, 11, 20, 8, tzinfo=UTC)
 END = START + timedelta(minutes=10)
@@ -24,7 +24,7 @@ def site_of(sender: str, host: str = HOST) -> Site:
     return Site.model_validate({"host": host, "publication": "Example News", "sources": {"cms": source}})
 
 
-def events(sender: str, deliveries: Sequence[Told], now: datetime = END) -> list[ArticleEvent]:
+def events(sender: str, deliveries: Sequence[Delivery], now: datetime = END) -> list[ArticleEvent]:
     site = site_of(sender)
     messages = []
     for delivery in deliveries:
@@ -34,11 +34,11 @@ def events(sender: str, deliveries: Sequence[Told], now: datetime = END) -> list
     return messages
 
 
-def left_by(sender: str, received: Sequence[ArticleEvent]) -> Any:
-    """Everything that a file would show, after events were received in this order."""
+def entries_after(sender: str, received: Sequence[ArticleEvent]) -> Any:
+    """Return all entries of the files, after events were received in this order."""
     ledger = DecidedTable(site_of(sender))
     for event in received:
-        ledger.hear(event, END)
+        ledger.apply(event, END)
     pages = {url: entry for (_, url), entry in ledger.general.items()}
     news = {url: entry for (_, url, _), entry in ledger.news.items()}
     return pages, news
@@ -46,24 +46,24 @@ def left_by(sender: str, received: Sequence[ArticleEvent]) -> Any:
 
 @by_sender
 @pytest.mark.parametrize("length", range(1, len(STEPS) + 1), ids=lambda length: f"until-{STEPS[length - 1]}")
-def test_every_order_of_a_story_ends_in_the_same_entries(sender: str, length: int) -> None:
+def test_every_order_of_deliveries_leads_to_the_same_entries(sender: str, length: int) -> None:
     received = events(sender, story(sender, HOST, "a1", START)[:length])
-    in_order = left_by(sender, received)
+    in_order = entries_after(sender, received)
 
-    assert left_by(sender, [event for event in received for _ in range(2)]) == in_order
-    assert left_by(sender, received + received) == in_order
-    assert left_by(sender, received[::-1]) == in_order
+    assert entries_after(sender, [event for event in received for _ in range(2)]) == in_order
+    assert entries_after(sender, received + received) == in_order
+    assert entries_after(sender, received[::-1]) == in_order
     seeded = random.Random(f"{sender} {length}")
     for _ in range(SHUFFLES):
-        assert left_by(sender, seeded.sample(received + received, 2 * length)) == in_order
+        assert entries_after(sender, seeded.sample(received + received, 2 * length)) == in_order
 
 
 @by_sender
-def test_the_story_stands_where_it_should_after_each_step(sender: str) -> None:
+def test_the_files_are_correct_after_each_step_of_a_story(sender: str) -> None:
     received = events(sender, story(sender, HOST, "a1", START))
     slugs = ["a1-flood", "a1-flood", "a1-flood-and-ferry", None, "a1-flood-and-ferry", None]
     for length, slug in enumerate(slugs, 1):
-        pages, news = left_by(sender, received[:length])
+        pages, news = entries_after(sender, received[:length])
         urls = {url.rstrip("/") for url in pages}
         assert urls == ({f"https://{HOST}/{slug}"} if slug else set()), STEPS[length - 1]
         assert {url.rstrip("/") for url in news} == urls

@@ -1,4 +1,4 @@
-"""The values that CMSs write, and the functions that mapping files have for them."""
+"""The values of CMSs, and the functions of mapping files for them."""
 
 import json
 from datetime import UTC, datetime
@@ -52,13 +52,13 @@ def test_dates_of_every_kind_are_read(value: Any, instant: str) -> None:
         "Fri, 20 Nov 2026 09:00:00", "2026-11-20 09:00:00 IST", "2026-11-5 9:05:00", "5/11/2026 09:00", "20 Nov 2026", "08:00 GMT", "Thu, 01 Jan 1970 00:00:00 GMT",
     ],
 )  # fmt: skip
-def test_what_is_no_date_or_has_no_zone_is_refused(value: Any) -> None:
+def test_a_value_that_is_no_date_or_has_no_zone_is_refused(value: Any) -> None:
     with pytest.raises((ValueError, OverflowError)):
         values.date_of(value, values.Context())
 
 
 @pytest.mark.parametrize(
-    ("expression", "given", "result"),
+    ("expression", "value", "result"),
     [
         ("slug(@)", "Climate-smart food", "climate-smart-food"),
         ("slug(@)", "  Größe & Maß – “Œuvre”  ", "grosse-mass-oeuvre"),
@@ -103,8 +103,8 @@ def test_what_is_no_date_or_has_no_zone_is_refused(value: Any) -> None:
         ("of_type(@, ['a'])", [{"@type": t} for t in ("https://example.org/a", "schema:b", None, 7, {"a": 1})], []),
     ],
 )  # fmt: skip
-def test_the_functions_of_mappings(expression: str, given: Any, result: Any) -> None:
-    assert jmespath.search(expression, given, options=OPTIONS) == result
+def test_the_functions_of_mappings(expression: str, value: Any, result: Any) -> None:
+    assert jmespath.search(expression, value, options=OPTIONS) == result
 
 
 def test_a_tag_and_a_section_may_be_objects_with_a_name_of_their_own() -> None:
@@ -135,7 +135,7 @@ def test_directives_for_robots_decide_whether_a_page_is_kept_from_search(raw: ob
 
 
 @pytest.mark.parametrize("raw", ["perhaps", "none", {"a": 1}, [7.5], [["noindex"]], 3])
-def test_what_is_no_word_of_robots_is_refused(raw: object) -> None:
+def test_a_value_that_is_no_robots_directive_is_refused(raw: object) -> None:
     with pytest.raises(ValueError, match="neither true nor false"):
         values.READERS["noindex"](raw, values.Context())
 
@@ -146,12 +146,12 @@ def test_a_code_for_no_language_is_no_language(raw: str) -> None:
         values.READERS["language"](raw, values.Context())
 
 
-def test_a_day_without_a_zone_is_that_of_greenwich() -> None:
+def test_a_day_without_a_zone_is_in_utc() -> None:
     assert values.date_of("2026-11-20", values.Context()) == datetime(2026, 11, 20, tzinfo=UTC)
     assert values.date_of("20261120", values.Context()) == datetime(2026, 11, 20, tzinfo=UTC)
 
 
-def test_a_name_that_is_of_two_zones_is_of_neither() -> None:
+def test_an_ambiguous_zone_name_is_refused() -> None:
     central = values.date_of("2026-11-20 08:00:00 CST", values.Context(None, ZoneInfo("America/Chicago")))
     assert central == datetime(2026, 11, 20, 14, tzinfo=UTC)
     with pytest.raises(ValueError, match="is not an ISO 8601 instant"):
@@ -165,7 +165,7 @@ def test_a_name_that_is_of_two_zones_is_of_neither() -> None:
     ("adapter", "advice"),
     [("jsonld", "give the source the setting timezone"), ("cloudevents", "add Z, or an offset such as +01:00")],
 )
-def test_a_date_without_a_zone_asks_for_the_setting_if_the_adapter_has_it(adapter: str, advice: str) -> None:
+def test_a_date_without_a_zone_is_reported_with_the_setting_if_there_is_one(adapter: str, advice: str) -> None:
     article = {"@type": "NewsArticle", "id": "1", "headline": "T", "url": "https://www.example.com/a"}
     article["datePublished"] = "2026-11-5 9:05:00"
     event = {"specversion": "1.0", "type": "article.published", "data": article}
@@ -184,14 +184,14 @@ def test_a_date_without_a_zone_asks_for_the_setting_if_the_adapter_has_it(adapte
         ("", b"post_id=12", "is not JSON: Expecting value"),
     ],
 )  # fmt: skip
-def test_a_body_of_another_kind_is_refused_by_its_name(content_type: str, body: bytes, words: str) -> None:
+def test_a_body_of_another_kind_is_refused_with_its_name(content_type: str, body: bytes, words: str) -> None:
     with pytest.raises(BadDelivery, match=words):
         read_delivery(load("wordpress"), Request({"content-type": content_type}, body), {}, None, NOW)
     form = Request({"content-type": content_type, "x-wp-webhook-name": "post_delete"}, b'{"post_id": 12}')
     assert [verdict.action for verdict in read_delivery(load("wordpress"), form, {}, None, NOW)] == ["delete"]
 
 
-def test_a_line_that_ends_inside_a_text_is_seen_through_as_it_stands_in_many_pages() -> None:
+def test_a_line_break_inside_a_json_string_is_accepted() -> None:
     body = b"""{"@type": "NewsArticle", "headline": "Flood\n\tcloses the harbour", "url": "https://www.example.com/flood",
     "datePublished": "2026-11-20T08:00:00Z"}"""
     [verdict] = read_delivery(load("jsonld"), Request(body=body), {}, None, NOW)

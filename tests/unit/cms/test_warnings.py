@@ -1,4 +1,4 @@
-"""What a sender is warned of: by the event and the configuration alone."""
+"""The warnings to a sender, which depend only on the event and the configuration."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -37,7 +37,7 @@ FRESH = replace(publish("1", "flood"), published_at=MORNING, timestamp=MORNING)
         ({"page": True, "published_at": None}, []),
     ],
 )  # fmt: skip
-def test_a_publication_warns_of_what_keeps_it_out(fields: dict[str, Any], warnings: list[str]) -> None:
+def test_a_publication_warns_of_each_reason_that_excludes_it(fields: dict[str, Any], warnings: list[str]) -> None:
     assert warnings_of(replace(FRESH, **fields), SITE, MORNING, {}) == warnings
 
 

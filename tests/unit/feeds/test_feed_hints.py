@@ -1,4 +1,4 @@
-"""The waits that a feed asks for, and which answers are stale copies from a cache."""
+"""The waits that a feed requests, and the detection of stale copies from a cache."""
 
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
@@ -54,7 +54,7 @@ def test_a_feed_sets_how_long_to_wait_and_its_entries_do_not(wishes: str, least:
     assert read_hints(f"<rss><channel>{ITEM}{wishes}</channel></rss>").least == least
 
 
-def test_hours_and_days_to_stay_away_are_read_whatever_their_form() -> None:
+def test_skip_hours_and_skip_days_are_read_in_any_form() -> None:
     hours = "<skipHours><hour>24</hour><hour>3</hour> <hour> 23 </hour><hour>noon</hour></skipHours>"
     days = "<skipDays><day>Sunday</day><day>monday</day><day>Someday</day></skipDays>"
 
@@ -103,9 +103,7 @@ def http(instant: datetime) -> str:
         ({}, None),
     ],
 )
-def test_an_answer_has_the_time_of_its_date_or_its_age_in_every_form_of_caches(
-    headers: dict[str, str], made_at: datetime | None
-) -> None:
+def test_the_time_of_an_answer_is_read_from_date_or_age(headers: dict[str, str], made_at: datetime | None) -> None:
     assert read_freshness(headers, NOW).made_at == made_at
 
 
@@ -123,11 +121,11 @@ def test_an_answer_has_the_time_of_its_date_or_its_age_in_every_form_of_caches(
         ("<channel><pubDate>Fri, 20 Nov 2026 08:00:00 GMT</pubDate><sy:updatedBase>2026</sy:updatedBase>", None),
     ],
 )
-def test_a_feed_states_when_it_was_built_and_never_later_than_it_was_seen(head: str, built_at: datetime | None) -> None:
+def test_a_feeds_build_date_is_read_and_never_in_the_future(head: str, built_at: datetime | None) -> None:
     assert read_freshness({}, NOW, head, PARIS).built_at == built_at
 
 
-def test_a_server_states_when_the_feed_has_changed() -> None:
+def test_the_last_modified_date_of_a_feed_is_read() -> None:
     assert read_freshness({"last-modified": http(NOW - HOUR)}, NOW).modified_at == NOW - HOUR
     assert read_freshness({"last-modified": http(NOW + 3 * MINUTE)}, NOW).modified_at == NOW
     assert read_freshness({"last-modified": "yesterday, more or less"}, NOW).modified_at is None
@@ -148,19 +146,17 @@ NEWEST = Freshness(NOW, NOW, NOW)
         (replace(NEWEST, made_at=NOW - 60 * SECOND), None),  # clocks differ
     ],
 )
-def test_an_answer_is_stale_where_an_instant_went_back_and_the_reason_states_which(
-    answer: Freshness, label: str | None
-) -> None:
+def test_an_answer_with_an_earlier_date_is_stale_and_the_reason_names_it(answer: Freshness, label: str | None) -> None:
     reason = find_staleness(answer, NEWEST)
 
     assert label in reason if label and reason else reason is label
 
 
 def test_the_later_of_each_instant_is_remembered() -> None:
-    known = Freshness(made_at=NOW, modified_at=NOW - HOUR)
+    last = Freshness(made_at=NOW, modified_at=NOW - HOUR)
     answer = Freshness(made_at=NOW - 30 * SECOND, modified_at=NOW, built_at=NOW)
 
-    assert merge_freshness(known, answer) == NEWEST
+    assert merge_freshness(last, answer) == NEWEST
 
 
 def test_the_item_of_a_usual_feed_is_one_unit_to_write() -> None:

@@ -1,4 +1,4 @@
-"""Documents that are built to take a parser much time or memory: each is refused with a reason, or read within limits."""
+"""Documents that would cost a parser much time or memory are refused with a reason, or read within limits."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A site's old sitemap, polled as a feed: what it lists, whose word counts, and an index with the sitemaps it names."""
+"""A site's old sitemap, polled as a feed: its entries, their precedence, and an index with its sitemaps."""
 
 from collections.abc import Mapping
 
@@ -29,10 +29,10 @@ def index(*locs: str) -> bytes:
     return f'<sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{named}</sitemapindex>'.encode()
 
 
-# ── what it lists ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── entries ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_of_a_sitemap_that_is_too_long_the_newest_pages_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_newest_pages_of_a_long_sitemap_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feed_documents, "ENTRIES_MAX", 3)
     new = urlset("new", lastmod="2026-11-19").partition(b"<url>")[2].partition(b"</urlset>")[0]
     body = urlset("1", "2", "3", "4").replace(b"</urlset>", b"<url>" + new + b"</urlset>")
@@ -43,7 +43,7 @@ def test_of_a_sitemap_that_is_too_long_the_newest_pages_are_read(monkeypatch: py
     assert reading.left_out == ("2 pages beside the newest 3",)
 
 
-# ── whose word counts ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── precedence ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_data_of_a_news_sitemap_count_before_those_of_a_general_one() -> None:
@@ -55,7 +55,7 @@ def test_data_of_a_news_sitemap_count_before_those_of_a_general_one() -> None:
     ledger = DecidedTable()
 
     for event in events.to_events(read(read_document(both, {}), INDEX, SITE), SITE, MORNING, feed=INDEX)[0]:
-        ledger.hear(event)
+        ledger.apply(event)
 
     assert ledger.claims[page("flood")].owner == f"feed#{page('flood')}"
     assert [entry.title for entry in ledger.news_at(MORNING).values()] == ["Flood"]
@@ -65,7 +65,7 @@ def test_data_of_a_news_sitemap_count_before_those_of_a_general_one() -> None:
 
 
 class Web:
-    """Answers by URL, and what was asked, with the headers."""
+    """Answers by URL, and the requests with their headers."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.answers: dict[str, client.Response | errors.FetchError] = {}
@@ -88,27 +88,27 @@ def internet(monkeypatch: pytest.MonkeyPatch) -> Web:
     return Web(monkeypatch)
 
 
-def fetched() -> fetching.Fetched:
+def fetch_index() -> fetching.Fetched:
     return fetching.fetch(INDEX, {"User-Agent": "Stoppress", "If-None-Match": '"1"'}, SITE)
 
 
-def test_of_an_index_the_sitemaps_are_read_as_one_feed_the_newest_first(internet: Web) -> None:
+def test_the_sitemaps_of_an_index_are_read_as_one_feed_the_newest_first(internet: Web) -> None:
     internet.answer(INDEX, index("/old/1.xml", INDEX, "https://maps.example.org/2.xml", "javascript:alert(1)"))
     internet.answer(page("old/1.xml"), urlset("a", "b"))
     internet.answer("https://maps.example.org/2.xml", urlset("c"))
 
-    got = fetched()
-    _, reading = fetching.read(got, SITE, ())
+    result = fetch_index()
+    _, reading = fetching.read(result, SITE, ())
 
     assert [url for url, _ in internet.requests] == [INDEX, "https://maps.example.org/2.xml", page("old/1.xml")]
     assert [headers for _, headers in internet.requests[1:]] == [{"User-Agent": "Stoppress"}] * 2
     assert [entry.url for entry in reading.entries] == [page("c"), page("a"), page("b")]
     assert reading.incomplete is None
-    assert got.is_index
-    assert got.size_bytes == sum(len(body) for body in (got.answer.body, urlset("a", "b"), urlset("c")))
+    assert result.is_index
+    assert result.size_bytes == sum(len(body) for body in (result.answer.body, urlset("a", "b"), urlset("c")))
 
 
-def test_of_an_index_the_newest_sitemaps_are_fetched_and_the_first_pages_read(
+def test_the_newest_sitemaps_of_an_index_and_their_first_pages_are_read(
     internet: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(feed_documents, "ENTRIES_MAX", 3)
@@ -117,7 +117,7 @@ def test_of_an_index_the_newest_sitemaps_are_fetched_and_the_first_pages_read(
     for url in named:
         internet.answer(url, urlset(url[-6:-4]))
 
-    _, reading = fetching.read(fetched(), SITE, ())
+    _, reading = fetching.read(fetch_index(), SITE, ())
 
     assert [url for url, _ in internet.requests[1:]] == named[:-11:-1]
     assert [entry.url for entry in reading.entries] == [page("20"), page("19"), page("18")]
@@ -136,7 +136,7 @@ FAILING: list[tuple[bytes | errors.FetchError, int, str]] = [
 ]
 
 
-def test_what_fails_of_an_index_is_reported_and_the_rest_is_read(
+def test_a_failed_sitemap_of_an_index_is_reported_and_the_rest_is_read(
     internet: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number, (answer, status, reason) in enumerate(FAILING):
@@ -150,7 +150,7 @@ def test_what_fails_of_an_index_is_reported_and_the_rest_is_read(
         with monkeypatch.context() as patch:
             if reason == "larger than":
                 patch.setattr(client, "BODY_BYTES_MAX", 2_000)
-            _, reading = fetching.read(fetched(), SITE, ())
+            _, reading = fetching.read(fetch_index(), SITE, ())
 
         assert page("a") in [entry.url for entry in reading.entries], reason
         assert reason in str(reading.incomplete)
@@ -173,42 +173,40 @@ def test_an_index_or_a_sitemap_of_which_nothing_can_be_read_is_a_failed_poll(
     internet.answer(page("old/1.xml"), b"", 500)
 
     with pytest.raises(FeedError, match=reason):
-        fetching.read(fetched(), SITE, ())
+        fetching.read(fetch_index(), SITE, ())
 
 
-def test_no_sitemap_is_asked_for_without_time_a_good_answer_or_an_index(
-    internet: Web, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_sitemap_is_fetched_without_time_or_a_valid_index(internet: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     about = b'<rss version="2.0"><channel><item><title>&lt;sitemapindex></title><link>/a</link></item></channel></rss>'
     for body, status in ((index("/old/1.xml"), 304), (index("/old/1.xml"), 404), (about, 200)):
         internet.answer(INDEX, body, status)
-        assert not fetched().is_index
+        assert not fetch_index().is_index
     monkeypatch.setattr(fetching, "CHILDREN_SECONDS_MAX", -1.0)
     internet.answer(INDEX, index("/old/1.xml"))
 
-    assert fetched().failures == (f"{page('old/1.xml')}: there was no time left for it",)
+    assert fetch_index().failures == (f"{page('old/1.xml')}: there was no time left for it",)
     assert {url for url, _ in internet.requests} == {INDEX}
 
 
-def test_a_file_of_our_own_is_not_polled(internet: Web) -> None:
+def test_a_file_of_stoppress_is_not_polled(internet: Web) -> None:
     own = {"x-amz-meta-config": "3"}
     internet.answers[INDEX] = client.Response(200, own, urlset("a"), INDEX)
     with pytest.raises(FeedError, match="writes this file itself"):
-        fetched()
+        fetch_index()
 
     internet.answer(INDEX, index("/sitemap-news.xml", "/old.xml"))
     internet.answers[page("sitemap-news.xml")] = client.Response(200, own, urlset("a"), INDEX)
     internet.answer(page("old.xml"), urlset("b"))
-    got = fetched()
-    assert [child.body for child in got.children] == [urlset("b")]
-    assert got.failures == (f"{page('sitemap-news.xml')}: Stoppress writes this file itself",)
+    result = fetch_index()
+    assert [child.body for child in result.children] == [urlset("b")]
+    assert result.failures == (f"{page('sitemap-news.xml')}: Stoppress writes this file itself",)
 
 
-def test_what_was_fetched_of_an_index_is_the_same_only_if_its_sitemaps_are(internet: Web) -> None:
+def test_the_digest_of_an_index_changes_with_its_sitemaps(internet: Web) -> None:
     internet.answer(INDEX, index("/old/1.xml"))
     digests = []
     for name in "aab":
         internet.answer(page("old/1.xml"), urlset(name))
-        digests.append(fetched().body_digest)
+        digests.append(fetch_index().body_digest)
 
     assert digests[0] == digests[1] != digests[2]

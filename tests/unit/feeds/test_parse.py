@@ -1,4 +1,4 @@
-"""Feeds as bytes: each case is a file in tests/feeds, with what is expected of it in its first comment."""
+"""Feeds as bytes: each case is a file in tests/feeds, whose first comment contains the expected result."""
 
 import json
 import re
@@ -27,9 +27,9 @@ SITE = Site(host="www.example.com", publication="Example News")
 
 def expectation(body: bytes) -> dict[str, Any]:
     comment = re.search(rb"<!-- (\{.*?\}) -->", body, re.DOTALL)
-    assert comment, "a case begins with a comment that says what is expected of it"
-    found: dict[str, Any] = json.loads(comment[1])
-    return found
+    assert comment, "a case begins with a comment that contains the expected result"
+    expected: dict[str, Any] = json.loads(comment[1])
+    return expected
 
 
 def shown(entry: Entry) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def shown(entry: Entry) -> dict[str, Any]:
         "title": entry.title,
         "published_at": iso(entry.published_at) if entry.published_at else None,
         "updated_at": iso(entry.updated_at) if entry.updated_at else None,
-        **{name: list(said) if isinstance(said, tuple) else said for name, said in besides.items() if said},
+        **{name: list(data) if isinstance(data, tuple) else data for name, data in besides.items() if data},
     }
 
 
@@ -59,14 +59,14 @@ def test_a_feed_is_read_as_its_first_comment_expects(case: Path) -> None:
 
     assert [shown(entry) for entry in reading.entries] == expected["entries"]
     assert (reading.incomplete is not None) is expected.get("cut_off", False)
-    deleted = [{"guid": gone.guid, "at": gone.at and iso(gone.at)} for gone in reading.deleted]
+    deleted = [{"guid": item.guid, "at": item.at and iso(item.at)} for item in reading.deleted]
     assert deleted == expected.get("deleted", [])
 
 
 @pytest.mark.parametrize(
     ("codec", "claim", "text", "content_type"),
     [
-        # The bytes show it, whatever is declared.
+        # The bytes show the encoding, whatever is declared.
         *[
             (codec, "", "<rss>Überflutung</rss>", "text/xml; charset=us-ascii")
             for codec in ("utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-be")
@@ -75,7 +75,7 @@ def test_a_feed_is_read_as_its_first_comment_expects(case: Path) -> None:
             ("utf-8", "", "<rss>é</rss>", content_type)
             for content_type in ("", "text/xml", "text/xml; charset=iso-8859-1", "text/html", "garbage;;=")
         ],
-        # The server's word counts where the document has none.
+        # The server's charset counts if the document declares none.
         ("koi8-r", "", "<rss>наводнение</rss>", "application/xml; charset=koi8-r"),
         ("cp932", "Shift_JIS", "①髙島屋の洪水", ""),
         ("cp949", "EUC-KR", "항구 침수 똠방", ""),
@@ -91,7 +91,7 @@ def test_a_feed_is_read_as_its_first_comment_expects(case: Path) -> None:
         *[("cp1252", claim, "\\x41+AGE-é", "") for claim in ("punycode", "unicode_escape", "utf-7", "no-such-thing")],
     ],
 )
-def test_an_encoding_is_known_by_the_bytes_or_the_names_that_feeds_have_for_it(
+def test_an_encoding_is_detected_by_bytes_or_by_its_names_in_feeds(
     codec: str, claim: str, text: str, content_type: str
 ) -> None:
     declaration = f'<?xml version="1.0" encoding="{claim}"?>' if claim else ""
@@ -99,18 +99,18 @@ def test_an_encoding_is_known_by_the_bytes_or_the_names_that_feeds_have_for_it(
     assert decode((declaration + text).encode(codec), content_type) == declaration + text
 
 
-def test_a_wrong_claim_does_not_spoil_utf_8_that_has_one_broken_character() -> None:
+def test_utf_8_with_one_broken_character_is_read_despite_a_wrong_declaration() -> None:
     body = "<?xml version='1.0' encoding='ISO-8859-1'?><rss>élève à l'école, déjà été là-bas".encode() + b"\xe9</rss>"
 
     assert "élève à l'école" in decode(body, "")
 
 
 @pytest.mark.parametrize("url", ["https://www.example.com/feed", "https://www.example.com/news/feed"])
-def test_guids_that_look_like_paths_stay_as_they_are_where_links_are_resolved(url: str) -> None:
+def test_guids_that_look_like_paths_are_not_resolved_like_links(url: str) -> None:
     guids = ("/flood", "flood", "news/flood", "77")
-    told = "".join(f'<entry><id>{guid}</id><link href="/flood"/></entry>' for guid in guids)
+    tags = "".join(f'<entry><id>{guid}</id><link href="/flood"/></entry>' for guid in guids)
 
-    body = f"<feed><title xml:base='.'/>{told}</feed>".encode()
+    body = f"<feed><title xml:base='.'/>{tags}</feed>".encode()
     entries = read(read_document(body, {}), url, SITE).entries
 
     assert tuple(entry.guid for entry in entries) == guids
@@ -121,8 +121,8 @@ def page(name: str) -> str:
     return f"https://www.example.com/{name}"
 
 
-def entry(guid: str | None = None, url: str | None = "https://www.example.com/a", **said: Any) -> Entry:
-    return Entry(guid, url, **{"title": "Flood", "published_at": None, "updated_at": None, **said})
+def entry(guid: str | None = None, url: str | None = "https://www.example.com/a", **changes: Any) -> Entry:
+    return Entry(guid, url, **{"title": "Flood", "published_at": None, "updated_at": None, **changes})
 
 
 VERY_LONG = "é" * 252
@@ -142,10 +142,10 @@ def test_an_entry_becomes_an_event_of_the_feed_and_its_tombstone_has_the_same_id
     guid: str | None, url: str, name: str
 ) -> None:
     published, updated = NOW - timedelta(hours=2), NOW - timedelta(hours=1)
-    one = entry(guid, url, published_at=published, updated_at=updated)
+    valid = entry(guid, url, published_at=published, updated_at=updated)
     without_page = (entry("1", None), entry("2", "https://user@www.example.com/"))
 
-    (event,), skipped = to_events(Reading((one, *without_page)), SITE, NOW, feed=FEED)
+    (event,), skipped = to_events(Reading((valid, *without_page)), SITE, NOW, feed=FEED)
 
     assert (event.site, event.source, event.id, event.action) == ("www.example.com", "feed", name, "publish")
     assert event.url == "https://www.example.com/a"
@@ -156,7 +156,7 @@ def test_an_entry_becomes_an_event_of_the_feed_and_its_tombstone_has_the_same_id
         assert removed.id == name
 
 
-def test_a_guid_that_several_pages_share_identifies_none_of_them_nor_a_later_page() -> None:
+def test_a_guid_that_several_pages_share_identifies_no_page() -> None:
     named = (("same", "a"), ("same", "b"), ("same", "b?utm_source=rss"), ("own", "c"), ("own", "c?utm_source=rss"))
     pages = Reading((*(entry(guid, page(name)) for guid, name in named), entry("own", None)))
     shared = shared_guids(pages, SITE)
@@ -168,7 +168,7 @@ def test_a_guid_that_several_pages_share_identifies_none_of_them_nor_a_later_pag
     assert [event.id for event in alone] == [page("d"), f"{KEY}:own"]
 
 
-def test_of_one_article_named_twice_the_newer_entry_counts_and_of_equals_the_first() -> None:
+def test_of_two_entries_with_one_id_the_newer_counts_and_of_equals_the_first() -> None:
     old, new = NOW - timedelta(hours=2), NOW - timedelta(hours=1)
     again = [entry("1", title="Old", updated_at=old), entry("1", title="New", updated_at=new)]
     equal = [entry("2", title="First"), entry("2", title="Second")]
@@ -181,7 +181,7 @@ def test_of_one_article_named_twice_the_newer_entry_counts_and_of_equals_the_fir
 def test_a_uri_identifies_one_story_in_all_feeds_and_any_other_guid_one_of_its_feed() -> None:
     guids = ("17", "https://www.example.com/?p=17", "tag:example.com,2026:17")
     ids = [[to_events(Reading((entry(guid),)), SITE, NOW, feed=url)[0][0].id for url in (FEED, URL)] for guid in guids]
-    assert [one == other for one, other in ids] == [False, True, True]
+    assert [other_id == other for other_id, other in ids] == [False, True, True]
     (removed,), _ = to_events(Reading(deleted=(Deletion("17", None),)), SITE, NOW, feed=FEED)
     assert removed.id == ids[0][0]
 
@@ -190,8 +190,8 @@ def test_a_uri_identifies_one_story_in_all_feeds_and_any_other_guid_one_of_its_f
 
 
 def items(*names: str) -> bytes:
-    told = "".join(f"<item><title>{name}</title><link>/{name}</link><b><![CDATA[<p><p>]]></b></item>" for name in names)
-    return f"<rss version='2.0'><channel>{told}</channel></rss>".encode()
+    tags = "".join(f"<item><title>{name}</title><link>/{name}</link><b><![CDATA[<p><p>]]></b></item>" for name in names)
+    return f"<rss version='2.0'><channel>{tags}</channel></rss>".encode()
 
 
 def test_a_feed_with_too_many_tags_is_read_up_to_the_last_item_that_fits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,7 +199,7 @@ def test_a_feed_with_too_many_tags_is_read_up_to_the_last_item_that_fits(monkeyp
 
     reading = read(read_document(items(*"abcde"), {}), URL, SITE)
 
-    assert [one.title for one in reading.entries] == ["a", "b", "c"]
+    assert [item.title for item in reading.entries] == ["a", "b", "c"]
     assert reading.left_out == ("2 entries after the first 3",)
     assert reading.incomplete is None
     monkeypatch.setattr(feed_documents, "TAGS_MAX", 9)
@@ -207,8 +207,8 @@ def test_a_feed_with_too_many_tags_is_read_up_to_the_last_item_that_fits(monkeyp
         read_document(items("a", "b"), {})
 
 
-def test_a_tag_that_is_nothing_but_a_name_without_an_end_is_looked_at_once() -> None:
-    # Looked at from each of its characters on, it would take an hour.
+def test_an_unterminated_tag_is_parsed_once() -> None:
+    # Parsed again from each of its characters, the tag would take an hour.
     name = b"<" + b"a" * 900_000
 
     document = read_document(items("a").replace(b"</title>", b"</title><title>b</title>" + name), {})
@@ -216,12 +216,12 @@ def test_a_tag_that_is_nothing_but_a_name_without_an_end_is_looked_at_once() -> 
     assert name.decode() in document.text
 
 
-# ── what a feed says besides ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── media and metadata ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_other_data_of_a_feed_are_judged_like_those_of_a_cms_and_the_entry_stays() -> None:
+def test_media_and_metadata_of_a_feed_are_validated_like_those_of_a_cms() -> None:
     video = {"thumbnail_loc": "/t.jpg", "title": "Flood", "description": "Flood", "content_loc": "/v.mp4"}
-    one = entry(
+    with_media = entry(
         images=({"url": "/1.jpg"}, {"url": "https://www.example.com/a"}),
         videos=(video, {**video, "thumbnail_loc": ""}),
         alternates=({"hreflang": "fr", "url": "/fr/a"}, {"hreflang": "xx", "url": "/xx/a"}),
@@ -229,17 +229,17 @@ def test_other_data_of_a_feed_are_judged_like_those_of_a_cms_and_the_entry_stays
         keywords=("Harbour",),
     )
 
-    (event,), skipped = to_events(Reading((one,)), SITE, NOW, feed=FEED)
+    (event,), skipped = to_events(Reading((with_media,)), SITE, NOW, feed=FEED)
 
     assert event.images == ("https://www.example.com/1.jpg",)
     assert [dict(video)["content_loc"] for video in event.videos] == ["https://www.example.com/v.mp4"]
-    assert [(one.hreflang, one.href) for one in event.alternates] == [("fr", "https://www.example.com/fr/a")]
+    assert [(link.hreflang, link.href) for link in event.alternates] == [("fr", "https://www.example.com/fr/a")]
     assert (event.language, event.keywords) == ("pt", ("Harbour",))
     assert [reason.partition(":")[0] for reason in event.dropped] == ["images[1]", "videos[1]", "alternates[1]"]
     assert skipped == []
 
 
-def test_of_very_many_images_those_that_fit_are_kept() -> None:
+def test_of_too_many_images_those_that_fit_are_kept() -> None:
     many = tuple({"url": f"https://img.example.com/{'x' * 1_000}/{number}.jpg"} for number in range(500))
 
     (event,), _ = to_events(Reading((entry(images=many),)), SITE, NOW, feed=FEED)
@@ -273,7 +273,7 @@ def test_of_an_entry_and_its_tombstone_the_newer_counts(
     assert skipped == []
 
 
-def test_tombstones_are_taken_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tombstones_are_read_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "DELETIONS_MAX", 2)
     stones = "".join(f'<at:deleted-entry ref="{number}" when="2026-11-20T07:00:00Z"/>' for number in range(5))
     body = f'<feed xmlns:at="http://purl.org/atompub/tombstones/1.0">{stones}</feed>'

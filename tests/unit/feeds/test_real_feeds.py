@@ -1,4 +1,4 @@
-"""Real feeds, beside the repository, tried against their index: outcome, entries, first title, first link, first date."""
+"""Real feeds beside the repository have the outcome, entries and first title, link and date of their index."""
 
 import csv
 import json
@@ -15,7 +15,7 @@ from stoppress_cli.app import app
 from tests.support.adjacent_paths import SHARED
 
 FEEDS = SHARED / "feeds"
-# Its dates name no zone, and the index says that the site is New York's: that is what the newsroom's zone is for.
+# Its dates have no zone, and by the index the site is in New York, which is the newsroom's zone here.
 ZONES = {"feed-rs__rss_2.0_nbcny.xml": "America/New_York"}
 # The index was written without the quotation marks that are part of this title.
 TITLES = {"syndication__zeit.de.xml": '"Kein Vergleich zu Mai 68"'}
@@ -38,18 +38,18 @@ def test_a_real_feed_is_read_as_its_index_expects(row: dict[str, str]) -> None:
     options = ["--url", "https://www.example.com/feed", "--timezone", zone, "--json"]
     result = CliRunner().invoke(app, ["feeds", "try", str(FEEDS / row["file"]), *options])
 
-    told = json.loads(result.stdout)
-    entries = told["entries"]
-    assert (told["outcome"], result.exit_code) == {
+    report = json.loads(result.stdout)
+    entries = report["entries"]
+    assert (report["outcome"], result.exit_code) == {
         "parse": ("parse", 0),
         "empty-ok": ("empty", 0),
         "reject": ("reject", 1),
     }[row["expect"]]
-    assert bool(told["reason"]) is (row["expect"] == "reject")
+    assert bool(report["reason"]) is (row["expect"] == "reject")
     assert len(entries) == int(row["entries"])
     assert sum(not entry["title"] for entry in entries) == int(row["entries_without_title"] or 0)
     assert sum(entry["published_at"] is None for entry in entries) == int(row["entries_without_date"] or 0)
-    # A guid that is a permalink stands for a link that is missing.
+    # A guid that is a permalink replaces a missing link.
     assert sum(entry["url"] is None for entry in entries) <= int(row["entries_without_link"] or 0)
     if not entries:
         return
@@ -58,5 +58,5 @@ def test_a_real_feed_is_read_as_its_index_expects(row: dict[str, str]) -> None:
     expected = row["first_canonical_hint"] or row["first_link"].partition("  (from")[0]
     assert first["url"] == (urls.canonical(expected) if expected else None)
     date = re.match(r"[\d-]+(T[\d:]+Z)?", row["first_date_utc"])
-    said = DATES.get(row["file"]) or dates.instant(date.group() if date else None, ZoneInfo(zone))
-    assert first["published_at"] == (iso(said) if said else None)
+    published = DATES.get(row["file"]) or dates.instant(date.group() if date else None, ZoneInfo(zone))
+    assert first["published_at"] == (iso(published) if published else None)

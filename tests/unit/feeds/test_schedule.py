@@ -1,4 +1,4 @@
-"""When a feed is asked again: after success, after failure, when its server asks for patience, and when it has moved."""
+"""When a feed is polled next: after success, after failure, when its server requests a wait, and after a move."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -30,7 +30,7 @@ FEED, NEW_PLACE = "https://www.example.com/feed.xml", "https://new.example.com/f
 
 
 def wait(state: FeedState, pace: Pace, now: datetime = NOW) -> timedelta:
-    """From the minute of a good poll to the next one."""
+    """Return the time from a successful poll to the next one."""
     due = after_success(state, now, pace).next_poll_at
     assert due
     return due - now.replace(second=0)
@@ -43,8 +43,8 @@ def wait(state: FeedState, pace: Pace, now: datetime = NOW) -> timedelta:
     ("state", "waits"),
     [
         *[
-            (FeedState(last_new=NOW - quiet, known_since=NOW - 30 * DAY), waits)
-            for quiet, waits in (
+            (FeedState(last_new=NOW - idle, known_since=NOW - 30 * DAY), waits)
+            for idle, waits in (
                 (timedelta(), MINUTE), (23 * MINUTE, MINUTE), (24 * MINUTE, 2 * MINUTE), (2 * HOUR, 10 * MINUTE),
                 (3 * HOUR, 15 * MINUTE), (7 * DAY, 15 * MINUTE),
             )
@@ -53,7 +53,7 @@ def wait(state: FeedState, pace: Pace, now: datetime = NOW) -> timedelta:
         (FeedState(known_since=NOW - HOUR), 5 * MINUTE),
     ],
 )  # fmt: skip
-def test_the_longer_nothing_new_has_come_the_more_seldom_a_feed_is_polled(state: FeedState, waits: timedelta) -> None:
+def test_a_feed_without_new_entries_is_polled_less_and_less_often(state: FeedState, waits: timedelta) -> None:
     assert wait(state, RANGE) == waits
     due = after_success(state, NOW.replace(second=58), RANGE)
     in_its_minute = NOW.replace(second=0) + waits
@@ -62,7 +62,7 @@ def test_the_longer_nothing_new_has_come_the_more_seldom_a_feed_is_polled(state:
 
 
 @pytest.mark.parametrize(
-    ("url", "said", "pace"),
+    ("url", "settings", "pace"),
     [
         ("https://www.example.com/feed", {}, EACH_MINUTE),
         ("https://example.com/feed", {}, EACH_MINUTE),
@@ -77,12 +77,10 @@ def test_the_longer_nothing_new_has_come_the_more_seldom_a_feed_is_polled(state:
         ("https://www.example.com/partner", {"own": False}, FOREIGN),
     ],
 )  # fmt: skip
-def test_a_feeds_pace_is_its_own_setting_or_what_is_usual_for_whose_it_is(
-    url: str, said: dict[str, Any], pace: Pace
-) -> None:
+def test_a_feeds_pace_is_its_setting_or_the_default(url: str, settings: dict[str, Any], pace: Pace) -> None:
     site = Site(host="www.example.com", publication="Example News")
 
-    assert pace_of(Feed(url=url, **said), site) == pace
+    assert pace_of(Feed(url=url, **settings), site) == pace
 
 
 AT_EIGHT = NOW.replace(second=0)
@@ -132,9 +130,9 @@ POLLED = after_success(FeedState(), NOW, EACH_MINUTE)
     [
         (1, {}, EACH_MINUTE, False),
         (14, {"newest": Freshness(made_at=NOW)}, EACH_MINUTE, False),
-        (15, {}, EACH_MINUTE, True),  # operators read when a feed was last polled well
+        (15, {}, EACH_MINUTE, True),  # operators read the time of the last successful poll
         (1, {"etag": '"2"'}, EACH_MINUTE, True),
-        (1, {}, Pace(2 * MINUTE, HOUR, own=True), True),  # it is to wait
+        (1, {}, Pace(2 * MINUTE, HOUR, own=True), True),  # a server requests a wait
     ],
 )
 def test_the_state_of_a_feed_is_written_if_more_than_times_have_changed(
@@ -174,7 +172,7 @@ def test_waiting_doubles_with_each_failure_up_to_an_hour_and_ends_with_success()
     assert (well.failures, well.last_error, well.failing_since, well.last_success) == (0, None, None, NOW + HOUR)
 
 
-def test_feeds_of_one_broken_server_do_not_come_back_together() -> None:
+def test_feeds_of_one_broken_server_are_not_retried_together() -> None:
     sixth = [waits_after_failures(f"{FEED}?{number}", EACH_MINUTE, 6)[-1] for number in range(100)]
 
     assert len({waited // MINUTE for waited in sixth}) >= 12
@@ -187,7 +185,7 @@ def test_a_server_may_ask_for_a_pause_of_a_day_at_most(pause: timedelta, waited:
     assert after_failure(FeedState(), NOW, EACH_MINUTE, "busy", pause=pause).next_poll_at == NOW + waited
 
 
-def test_a_feed_that_is_gone_is_not_asked_again_until_the_configuration_is_put_again() -> None:
+def test_a_gone_feed_is_not_polled_until_the_configuration_is_put_again() -> None:
     state = after_failure(FeedState(), NOW, EACH_MINUTE, "the server answered 410", gone_by=3)
 
     assert state.is_gone(3)
@@ -205,21 +203,21 @@ THIRD = "https://third.example.com/feed.xml"
 
 
 @pytest.mark.parametrize(
-    ("asked", "permanent_url", "next_place", "after_a_day"),
+    ("polled_url", "permanent_url", "next_place", "after_a_day"),
     [
-        (NEW_PLACE, None, NEW_PLACE, FEED),  # once a day the old place is asked again
-        (NEW_PLACE, THIRD, THIRD, THIRD),  # the new place sends on to another
-        (FEED, None, FEED, FEED),  # the feed is back at its old place
+        (NEW_PLACE, None, NEW_PLACE, FEED),  # once a day the old address is polled again
+        (NEW_PLACE, THIRD, THIRD, THIRD),  # the new address redirects to another
+        (FEED, None, FEED, FEED),  # the feed is back at its old address
         (NEW_PLACE, FEED, FEED, FEED),
     ],
 )
-def test_a_feed_is_asked_where_it_was_last_found(
-    asked: str, permanent_url: str | None, next_place: str, after_a_day: str
+def test_a_feed_is_polled_at_its_last_address(
+    polled_url: str, permanent_url: str | None, next_place: str, after_a_day: str
 ) -> None:
     state = moved(FeedState(), FEED, NEW_PLACE, FEED, NOW)
     assert state.url_to_ask(FEED, NOW + MINUTE) == NEW_PLACE
 
-    later = moved(state, asked, permanent_url, FEED, NOW + HOUR)
+    later = moved(state, polled_url, permanent_url, FEED, NOW + HOUR)
 
     assert later.url_to_ask(FEED, NOW + MOVE_TRUSTED - MINUTE) == next_place
     assert later.url_to_ask(FEED, NOW + MOVE_TRUSTED) == after_a_day

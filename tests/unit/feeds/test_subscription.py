@@ -1,4 +1,4 @@
-"""A feed's subscription at its hub, as a function of what happens to it and when."""
+"""A feed's subscription at its hub, as a function of events and time."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -47,7 +47,7 @@ def trusted(at: datetime = NOW, *events: ArticleEvent) -> Subscription:
     return pushed(subscribed(at), events or (event(),), at)
 
 
-# ── asking ──
+# ── requests ──
 
 
 def test_a_feed_with_another_topic_each_time_causes_few_requests_to_its_hub() -> None:
@@ -62,7 +62,7 @@ def test_a_feed_with_another_topic_each_time_causes_few_requests_to_its_hub() ->
     assert requests == 5
 
 
-def test_requests_that_come_to_nothing_wait_longer_each_time_and_a_day_at_most() -> None:
+def test_failed_requests_to_a_hub_back_off_up_to_a_day() -> None:
     state, waits = None, []
     for _ in range(12):
         state = requested(state, HUB, TOPIC, NOW)
@@ -75,7 +75,7 @@ def test_requests_that_come_to_nothing_wait_longer_each_time_and_a_day_at_most()
     assert all(0.75 * most <= wait <= most for wait, most in zip(waits, full, strict=True))
 
 
-def test_the_reason_of_a_failure_is_kept_but_not_over_a_verification_that_was_faster() -> None:
+def test_a_failure_is_noted_unless_the_hub_has_verified_meanwhile() -> None:
     state = requested(None, HUB, TOPIC, NOW)
 
     assert failed(state, NOW, "the hub answered 500").refused == "the hub answered 500"
@@ -111,12 +111,12 @@ def test_a_requested_lease_is_valid_for_its_time_and_renewed_in_its_first_half(
 def test_the_leases_of_many_feeds_are_renewed_at_different_times_and_kept_meanwhile() -> None:
     moments = set()
     for number in range(20):
-        one = verified(requested(None, HUB, f"{TOPIC}?{number}", NOW), int((10 * DAY).total_seconds()), NOW)
-        assert one is not None
-        assert one.next_ask_at is not None
-        moments.add(one.next_ask_at - NOW)
-        renewing = requested(one, one.hub, one.topic, one.next_ask_at)
-        assert renewing.lease_until == one.lease_until
+        state = verified(requested(None, HUB, f"{TOPIC}?{number}", NOW), int((10 * DAY).total_seconds()), NOW)
+        assert state is not None
+        assert state.next_ask_at is not None
+        moments.add(state.next_ask_at - NOW)
+        renewing = requested(state, state.hub, state.topic, state.next_ask_at)
+        assert renewing.lease_until == state.lease_until
     assert max(moments) - min(moments) > DAY
 
 
@@ -132,7 +132,7 @@ def test_a_hub_is_trusted_from_the_first_push_with_content_to_the_end_of_the_lea
     assert polled(trusted(), [], (), NOW + 10 * DAY).trusted_since is None
 
 
-def test_the_longer_a_hub_has_been_good_the_more_seldom_the_feed_is_polled() -> None:
+def test_a_feed_is_polled_less_often_the_longer_its_hub_is_trusted() -> None:
     waits = [trusted().backup(NOW + time) for time in (MINUTE, HOUR, 3 * HOUR, 9 * DAY)]
 
     assert waits == [5 * timedelta(seconds=1), 5 * MINUTE, BACKUP, BACKUP]
@@ -145,19 +145,19 @@ CLOSES = event(title="Flood closes the harbour")
 @pytest.mark.parametrize(
     ("new", "seen", "hours", "blamed", "is_owed"),
     [
-        ([], [digest_of(FLOOD)], 1, True, False),  # a push has brought it before
-        ([CLOSES], [], 1, True, False),  # the push left something out
-        ([RISING], [], 5, True, True),  # a new version that no push has brought
-        ([MARKET], [], 5, False, False),  # another configuration makes it new
+        ([], [digest_of(FLOOD)], 1, True, False),  # an earlier push contained it
+        ([CLOSES], [], 1, True, False),  # the push omitted something
+        ([RISING], [], 5, True, True),  # a new version that no push contained
+        ([MARKET], [], 5, False, False),  # new because of another configuration
     ],
 )
-def test_what_a_hub_owes_is_what_no_push_has_brought(
+def test_an_entry_that_no_push_contained_is_owed_by_the_hub(
     new: list[ArticleEvent], seen: list[str], hours: int, blamed: bool, is_owed: bool
 ) -> None:
     assert bool(polled(trusted(), new, seen, NOW + hours * HOUR, blamed=blamed).owed) is is_owed
 
 
-def test_what_a_poll_finds_first_is_owed_and_ends_the_trust_after_the_grace() -> None:
+def test_an_entry_that_a_poll_finds_first_ends_the_trust_after_the_grace() -> None:
     state = polled(trusted(), [event("market")], (), NOW + 5 * HOUR)
 
     assert polled(trusted(), [event("market")], (), NOW + 12 * MINUTE).backup(NOW + 12 * MINUTE) == MINUTE
@@ -171,9 +171,7 @@ def test_what_a_poll_finds_first_is_owed_and_ends_the_trust_after_the_grace() ->
 
 
 @pytest.mark.parametrize(("age", "is_asked"), [(23 * HOUR, False), (25 * HOUR, True)])
-def test_a_hub_that_has_lost_the_subscription_is_asked_anew_but_not_all_day_long(
-    age: timedelta, *, is_asked: bool
-) -> None:
+def test_a_hub_that_lost_the_subscription_is_asked_again_at_intervals(age: timedelta, *, is_asked: bool) -> None:
     at = NOW + age
     over = polled(polled(trusted(), [event("market")], (), at - GRACE), [], (), at)
 
@@ -184,7 +182,7 @@ def test_a_hub_that_has_lost_the_subscription_is_asked_anew_but_not_all_day_long
     assert polled(pushed(again, [event("fair")], at), [], (), at + MINUTE).next_ask_at == again.next_ask_at
 
 
-def test_a_push_within_the_grace_pays_what_was_owed_and_another_does_not() -> None:
+def test_a_push_of_the_owed_entries_within_the_grace_keeps_the_trust() -> None:
     at = NOW + 5 * HOUR
     state = polled(trusted(), [event("market"), event("ferry", updated_at=None)], (), at)
 
@@ -198,7 +196,7 @@ def test_a_push_within_the_grace_pays_what_was_owed_and_another_does_not() -> No
     assert not polled(unpaid, [], (), at + GRACE).is_trusted(at + GRACE)
 
 
-# ── what was received last ──
+# ── the last version of an entry ──
 
 
 EDITED = event(title="Flood closes the harbour", updated_at=None)
@@ -209,22 +207,22 @@ LATER = event(updated_at=NOW + MINUTE, title="Flood closes the harbour")
 @pytest.mark.parametrize(
     ("pushed_last", "entry", "polled_before", "is_news"),
     [
-        (FLOOD, FLOOD, None, False),  # a push has brought it
+        (FLOOD, FLOOD, None, False),  # the last push contained it
         (FLOOD, MARKET, None, True),
-        (FLOOD, MARKET, MARKET, False),  # a poll has seen it
-        (EDITED, UNDATED, UNDATED, True),  # it is as it was before the last push
+        (FLOOD, MARKET, MARKET, False),  # the last poll found it
+        (EDITED, UNDATED, UNDATED, True),  # it is again as before the last push
         (LATER, FLOOD, FLOOD, False),  # the feed lags behind its hub
         (LATER, event(updated_at=NOW + 2 * MINUTE), None, True),
     ],
 )
-def test_what_neither_a_push_nor_a_poll_has_brought_is_news(
+def test_an_entry_from_neither_a_push_nor_a_poll_is_news(
     pushed_last: ArticleEvent, entry: ArticleEvent, polled_before: ArticleEvent | None, is_news: bool
 ) -> None:
     seen = {digest_of(polled_before)} if polled_before else ()
     assert trusted(NOW, pushed_last).has_news(entry, seen) is is_news
 
 
-def test_a_mark_goes_when_a_poll_has_seen_its_entry_or_a_newer_one_or_after_an_hour() -> None:
+def test_a_mark_ends_when_a_poll_finds_its_entry_or_after_an_hour() -> None:
     state = trusted(NOW, event("flood"), event("market"), event("ferry"))
 
     after = polled(state, [event("market", title="The market")], [digest_of(event("flood"))], NOW + MINUTE)
@@ -233,29 +231,29 @@ def test_a_mark_goes_when_a_poll_has_seen_its_entry_or_a_newer_one_or_after_an_h
     assert polled(after, [], [digest_of(event("fair"))], NOW + HOUR).pushed == ()
 
 
-def test_an_entry_has_one_mark_and_never_more_than_some_are_kept() -> None:
+def test_an_entry_has_one_mark_and_the_number_of_marks_is_bounded() -> None:
     twice = pushed(trusted(), [event(title="Flood closes the harbour")], NOW)
     many = [event(str(number)) for number in range(2 * PUSHED_MAX)]
 
     assert [digest.digest for digest in twice.pushed] == [digest_of(event(title="Flood closes the harbour"))]
-    assert pushed(trusted(), many, NOW).pushed == tuple(EntryDigest.of(one) for one in many[:PUSHED_MAX])
+    assert pushed(trusted(), many, NOW).pushed == tuple(EntryDigest.of(item) for item in many[:PUSHED_MAX])
 
 
-# ── when the feed is asked ──
+# ── when the feed is polled ──
 
 
-def at_this_hub(**said: object) -> FeedState:
-    return replace(FeedState(hub=HUB, topic=TOPIC, known_since=NOW), **said)  # type: ignore[arg-type]
+def at_this_hub(**changes: object) -> FeedState:
+    return replace(FeedState(hub=HUB, topic=TOPIC, known_since=NOW), **changes)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    ("subscription", "hub", "turnover", "quiet", "waits"),
+    ("subscription", "hub", "turnover", "idle", "waits"),
     [
         (trusted(), HUB, None, 6 * HOUR, BACKUP),
         (subscribed(), HUB, None, 6 * HOUR, MINUTE),
         (None, HUB, None, 6 * HOUR, MINUTE),
         (trusted(), "https://other.example.net/", None, 6 * HOUR, MINUTE),  # the feed has left this hub
-        # Before half of what the feed holds is replaced, until it has fallen silent.
+        # Before half of the feed's entries are replaced, unless the feed is idle.
         (trusted(), HUB, 5 * MINUTE, MINUTE, 2 * MINUTE),
         (trusted(), HUB, 20 * MINUTE, MINUTE, 10 * MINUTE),
         (trusted(), HUB, HOUR, MINUTE, BACKUP),
@@ -265,11 +263,11 @@ def at_this_hub(**said: object) -> FeedState:
     ],
 )
 def test_a_feed_whose_hub_is_trusted_is_polled_as_a_backup(
-    subscription: Subscription | None, hub: str, turnover: timedelta | None, quiet: timedelta, waits: timedelta
+    subscription: Subscription | None, hub: str, turnover: timedelta | None, idle: timedelta, waits: timedelta
 ) -> None:
     at = NOW + 6 * HOUR
     seconds = int(turnover.total_seconds()) if turnover else None
-    state = at_this_hub(hub=hub, turnover_s=seconds, last_new=at - quiet)
+    state = at_this_hub(hub=hub, turnover_s=seconds, last_new=at - idle)
 
     assert interval_of(state, at, OWN, subscription) == waits
 
@@ -285,9 +283,9 @@ def test_the_poll_comes_when_the_lease_is_to_be_renewed() -> None:
 
 def test_a_push_is_news_of_the_feed_for_its_own_pace_too() -> None:
     state = at_this_hub(last_new=NOW - 6 * HOUR)
-    quiet = Pace(MINUTE, HOUR, own=True)
+    pace = Pace(MINUTE, HOUR, own=True)
 
-    polled_now = after_success(state, NOW + MINUTE, quiet, replace(trusted(), trusted_since=None))
+    polled_now = after_success(state, NOW + MINUTE, pace, replace(trusted(), trusted_since=None))
 
     assert polled_now.last_new == NOW
     assert polled_now.next_poll_at == NOW + 2 * MINUTE

@@ -1,4 +1,4 @@
-"""WebSub on the wire: the hub that a feed names, the token of a callback, and the signature of a push."""
+"""WebSub on the wire: the hub of a feed, the token of a callback, and the signature of a push."""
 
 import hashlib
 import hmac
@@ -47,7 +47,7 @@ def test_a_feed_links_a_hub(head: str, hub: str | None) -> None:
     assert hub_and_topic(head, {}, URL)[0] == hub
 
 
-def test_of_several_hubs_the_first_that_may_get_a_secret_counts() -> None:
+def test_the_first_hub_that_may_receive_a_secret_counts() -> None:
     plain = "<http://hub.example.net/>; rel=hub"
 
     assert hub_and_topic(f'<feed><link rel="hub" href="{HUB}"/>', {"link": plain}, URL)[0] == HUB
@@ -95,11 +95,11 @@ def token(master: str = MASTER, site: str = SITE, feed: str = FEED, subscription
         hub_secret(MASTER, SITE, FEED, SUBSCRIPTION),
     ],
 )
-def test_a_token_of_somebody_else_is_none(forged: str) -> None:
+def test_a_token_of_another_feed_or_secret_is_invalid(forged: str) -> None:
     assert subscription_of(forged, [MASTER], SITE, FEED) is None
 
 
-def test_while_the_master_secret_is_rotated_both_are_believed() -> None:
+def test_both_master_secrets_are_valid_during_a_rotation() -> None:
     assert callback_path(MASTER, SITE, FEED, SUBSCRIPTION) == f"{SITE}/{FEED}/{token()}"
     assert subscription_of(token(), [NEXT, MASTER], SITE, FEED) == SUBSCRIPTION
     assert subscription_of(token(NEXT), [NEXT, MASTER], SITE, FEED) == SUBSCRIPTION
@@ -130,7 +130,7 @@ def test_a_hub_may_sign_in_each_way_of_the_specification(method: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "signature_header",
     [
         "",
         "sha256",
@@ -142,5 +142,5 @@ def test_a_hub_may_sign_in_each_way_of_the_specification(method: str) -> None:
         "sha256=" + "é" * 64,
     ],
 )
-def test_what_is_not_signed_by_the_hub_is_not(said: str) -> None:
-    assert not is_signed({"x-hub-signature": said} if said else {}, BODY, ["s1"])
+def test_an_invalid_signature_of_a_hub_is_refused(signature_header: str) -> None:
+    assert not is_signed({"x-hub-signature": signature_header} if signature_header else {}, BODY, ["s1"])

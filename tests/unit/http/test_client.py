@@ -1,4 +1,4 @@
-"""The door to the web, against a server on loopback that answers byte by byte what a test wants."""
+"""The HTTP client, against a server on loopback whose answers a test sets byte by byte."""
 
 import gzip
 import re
@@ -21,11 +21,11 @@ from tests.support.nginx import certificate_for
 HOST = "http://www.example.com"
 ANSWER = b"HTTP/1.1 200 OK\r\n"
 POOL_TO = address.pool_to
-HANDSHAKE = b"\x16\x03\x03\x40\x00"  # the beginning of one of TLS with 16 KB
+HANDSHAKE = b"\x16\x03\x03\x40\x00"  # the start of a TLS handshake of 16 KB
 
 
 class Origin:
-    """A server that answers each path with fixed bytes, or lets a function do as it likes with the connection.
+    """A server that answers each path with fixed bytes, or calls a function with the connection.
 
     `connected` may do so before a request comes.
     """
@@ -49,7 +49,7 @@ class Origin:
     def close(self) -> None:
         self.closing.set()
         with suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)  # which, unlike close, ends the waiting for a connection
+            self._listener.shutdown(socket.SHUT_RDWR)  # unlike close, it ends the wait for a connection
         self._listener.close()
 
     def _serve(self) -> None:
@@ -82,14 +82,14 @@ class Origin:
 
 @pytest.fixture
 def origin(monkeypatch: pytest.MonkeyPatch) -> Iterator[Origin]:
-    """A server that stands for every host and scheme."""
+    """Yield a server to which every host and scheme leads."""
     server = Origin()
     monkeypatch.setattr(address, "pool_to", lambda *_: urllib3.HTTPConnectionPool("127.0.0.1", server.port))
     yield server
     server.close()
 
 
-def test_an_answer_comes_with_its_headers_and_an_etag_goes_back_as_it_came(origin: Origin) -> None:
+def test_an_answer_has_its_headers_and_an_etag_is_sent_back_unchanged(origin: Origin) -> None:
     etag, twice = "W/\"caf\xe9 'quoted'\"", b"x-robots-tag: noindex\r\nX-Robots-Tag: otherbot: nofollow\r\netag: 1\r\n"
     headers = twice + f"ETag: {etag}\r\nLast-Modified: Fri\r\ncontent-length: 6\r\n\r\n".encode("latin-1")
     origin.answers["/feed?a=1&b=%20x"] = b"HTTP/1.1 200 OK\r\n" + headers + b"<rss/>"
@@ -98,7 +98,7 @@ def test_an_answer_comes_with_its_headers_and_an_etag_goes_back_as_it_came(origi
     answer = client.fetch(url)
     assert (answer.status, answer.body, answer.headers["last-modified"]) == (200, b"<rss/>", "Fri")
     assert (answer.url, answer.permanent_url) == (url, None)
-    # A header that comes twice is a list if it may be one; otherwise the last one counts.
+    # A repeated header is a list if it may be one; otherwise the last value counts.
     assert (answer.headers["x-robots-tag"], answer.headers["etag"]) == ("noindex, otherbot: nofollow", etag)
 
     client.fetch(url, {"If-None-Match": etag})
@@ -114,7 +114,7 @@ def test_an_address_beyond_ascii_is_escaped_once(origin: Origin) -> None:
     assert client.fetch(f"{HOST}/flüt%20%5Ba?q=é%26").body == b"found"
 
 
-def test_a_redirect_is_returned_where_none_is_to_be_followed(origin: Origin) -> None:
+def test_a_redirect_is_returned_if_it_is_not_to_be_followed(origin: Origin) -> None:
     origin.answer("/page", status="301 Moved Permanently", location="/other")
 
     answer = client.fetch(f"{HOST}/page", redirects=False)
@@ -122,7 +122,7 @@ def test_a_redirect_is_returned_where_none_is_to_be_followed(origin: Origin) -> 
     assert (answer.status, answer.headers["location"], len(origin.requests)) == (301, "/other", 1)
 
 
-def test_a_user_may_name_the_address_of_the_server_even_a_private_one(origin: Origin) -> None:
+def test_a_user_may_set_the_servers_address_even_a_private_one(origin: Origin) -> None:
     origin.answer("/page", b"staging")
 
     assert client.fetch(f"{HOST}/page", server=("127.0.0.1", origin.port)).body == b"staging"
@@ -139,7 +139,7 @@ def test_a_user_may_name_the_address_of_the_server_even_a_private_one(origin: Or
         *((text, None) for text in ("", "soon", "-5", "²")),
     ],
 )
-def test_a_server_asks_to_wait_for_seconds_or_until_a_date(text: str, seconds: int | None) -> None:
+def test_retry_after_may_be_seconds_or_a_date(text: str, seconds: int | None) -> None:
     wait = client.retry_after({"retry-after": text}, datetime(2026, 11, 20, 8, 0, 30, tzinfo=UTC))
 
     assert wait == (None if seconds is None else timedelta(seconds=seconds))
@@ -154,9 +154,7 @@ HUB, FORM = "https://hub.example.net", {"hub.mode": "subscribe", "hub.topic": "h
     ("status", "goes_there"),
     [("301 Moved", 0), ("302 Found", 0), ("303 See Other", 0), ("307 Temporary", 1), ("308 Permanent", 1)],
 )
-def test_a_form_goes_where_the_hub_has_it_repeated_and_nowhere_else(
-    origin: Origin, status: str, goes_there: int
-) -> None:
+def test_a_form_follows_only_redirects_that_repeat_the_request(origin: Origin, status: str, goes_there: int) -> None:
     origin.answer("/hub?a=1", status=status, location="/new")
     origin.answer("/new", b"yes", status="202 Accepted")
 
@@ -172,7 +170,7 @@ def test_a_form_goes_where_the_hub_has_it_repeated_and_nowhere_else(
 
 
 @pytest.mark.parametrize("url", ["http://hub.example.net/hub", "ftp://hub.example.net/", "hub"])
-def test_a_form_with_a_secret_goes_over_https_alone(origin: Origin, url: str) -> None:
+def test_a_form_with_a_secret_is_sent_over_https_only(origin: Origin, url: str) -> None:
     origin.answer("/hub", status="307 Temporary Redirect", location="http://hub.example.net/plain")
 
     for target in (url, f"{HUB}/hub"):
@@ -181,7 +179,7 @@ def test_a_form_with_a_secret_goes_over_https_alone(origin: Origin, url: str) ->
     assert [request.split(" ")[1] for request in origin.requests] == ["/hub"]
 
 
-def test_permanent_redirects_are_remembered_up_to_the_first_that_is_not(origin: Origin) -> None:
+def test_permanent_redirects_are_reported_up_to_the_first_temporary_one(origin: Origin) -> None:
     origin.answer("/1", status="301 Moved", location="/2")
     origin.answer("/2", status="308 Moved", location="https://new.example.com/3")
     origin.answer("/3", status="302 Found", location="4")
@@ -198,9 +196,7 @@ def test_permanent_redirects_are_remembered_up_to_the_first_that_is_not(origin: 
     ("location", "keeps_key"),
     [("/there", True), ("http://www.example.net/there", False), ("https://www.example.com/there", False)],
 )
-def test_a_redirect_to_another_server_does_not_take_the_key_there(
-    origin: Origin, location: str, keeps_key: bool
-) -> None:
+def test_a_redirect_to_another_server_does_not_forward_the_key(origin: Origin, location: str, keeps_key: bool) -> None:
     origin.answer("/here", status="302 Found", location=location)
     origin.answer("/there", b"there")
 
@@ -230,7 +226,7 @@ def test_five_redirects_are_followed_and_no_more(origin: Origin, send: Callable[
         "https://x:y/",
     ],
 )  # fmt: skip
-def test_a_redirect_to_where_we_do_not_go_is_refused(origin: Origin, location: str) -> None:
+def test_a_redirect_to_a_forbidden_address_is_refused(origin: Origin, location: str) -> None:
     origin.answer("/a", status="302 Found", location=location)
 
     with pytest.raises((errors.Refused, errors.Unreachable)):
@@ -238,15 +234,15 @@ def test_a_redirect_to_where_we_do_not_go_is_refused(origin: Origin, location: s
     assert len(origin.requests) == 1
 
 
-def test_gzip_is_decompressed_by_what_the_bytes_are(origin: Origin) -> None:
+def test_gzip_is_detected_by_its_bytes(origin: Origin) -> None:
     packed = gzip.compress(b"<rss/>")
-    origin.answer("/as-told", packed, content_encoding="gzip")
-    origin.answer("/not-told", packed)
-    origin.answer("/told-wrongly", b"<rss/>", content_encoding="gzip")
+    origin.answer("/declared", packed, content_encoding="gzip")
+    origin.answer("/undeclared", packed)
+    origin.answer("/declared-wrongly", b"<rss/>", content_encoding="gzip")
     origin.answer("/with-a-greeting", packed + b"<!-- cached -->", content_encoding="gzip")
     origin.answer("/in-two-parts", gzip.compress(b"<r") + gzip.compress(b"ss/>"), content_encoding="gzip")
 
-    for path in ("/as-told", "/not-told", "/told-wrongly", "/with-a-greeting", "/in-two-parts"):
+    for path in ("/declared", "/undeclared", "/declared-wrongly", "/with-a-greeting", "/in-two-parts"):
         assert client.fetch(HOST + path).body == b"<rss/>"
 
 
@@ -262,7 +258,7 @@ def test_other_encodings_and_gzip_bombs_are_refused(origin: Origin) -> None:
     assert len(client.fetch(f"{HOST}/large").body) == BODY_BYTES_MAX
 
 
-def test_a_body_that_is_shorter_than_announced_is_returned_as_far_as_it_came(origin: Origin) -> None:
+def test_a_truncated_body_is_returned(origin: Origin) -> None:
     origin.answer("/feed", b"<rss><channel>", content_length="5000")
     origin.answers["/chunked"] = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\n<rss>\r\n50\r\n<chan"
     origin.answer("/packed", gzip.compress(b"<rss>" * 5_000)[:-40], content_encoding="gzip")
@@ -275,7 +271,7 @@ def test_a_body_that_is_shorter_than_announced_is_returned_as_far_as_it_came(ori
 @pytest.mark.parametrize(
     ("start", "drop"), [(ANSWER + b"x-slow: ", b"x"), (ANSWER + b"\r\n", b"x"), (b"", b"x"), (HANDSHAKE, b"\x02")]
 )
-def test_an_answer_or_handshake_that_drips_in_byte_by_byte_ends_at_the_deadline(
+def test_a_slow_answer_or_handshake_ends_at_the_deadline(
     origin: Origin, monkeypatch: pytest.MonkeyPatch, start: bytes, drop: bytes
 ) -> None:
     def drip(connection: socket.socket) -> None:
@@ -329,14 +325,14 @@ def test_an_answer_without_end_ends_at_a_limit(
 
 
 @pytest.mark.parametrize("answer", [b"", b"SSH-2.0-OpenSSH_9.2\r\n", b"HTTP/1.1 abc\r\n\r\n"])
-def test_what_is_no_answer_is_unreachable(origin: Origin, answer: bytes) -> None:
+def test_an_invalid_answer_is_unreachable(origin: Origin, answer: bytes) -> None:
     origin.answers["/feed"] = answer
 
     with pytest.raises(errors.Unreachable):
         client.fetch(f"{HOST}/feed")
 
 
-def test_a_server_that_is_not_there_is_unreachable(origin: Origin) -> None:
+def test_a_server_that_refuses_connections_is_unreachable(origin: Origin) -> None:
     origin.close()
 
     with pytest.raises(errors.Unreachable, match=r"www\.example\.com"):
@@ -384,7 +380,7 @@ def test_a_public_address_is_connected_to(ip: str) -> None:
         "",
     ],
 )
-def test_a_number_in_disguise_is_looked_at_as_an_address(host: str) -> None:
+def test_a_numeric_host_is_checked_as_an_address(host: str) -> None:
     for send in (client.fetch, lambda url: client.post(url, FORM)):
         with pytest.raises((errors.Refused, errors.Unreachable)):
             send(f"https://{host}/")
@@ -423,7 +419,7 @@ def test_a_slow_resolver_counts_against_the_time_of_the_fetch(monkeypatch: pytes
 
 
 def resolve_to(monkeypatch: pytest.MonkeyPatch, addresses: dict[str, list[str]], scheme: str, port: int) -> None:
-    """Have hosts resolve to these addresses, one after the other. Loopback counts as public, and one port is allowed."""
+    """Have hosts resolve to these addresses in turn. Loopback counts as public, and one port is allowed."""
     really = socket.getaddrinfo
 
     def look_up(host: str, port: int, *args: Any, **kwargs: Any) -> Any:
@@ -437,7 +433,7 @@ def resolve_to(monkeypatch: pytest.MonkeyPatch, addresses: dict[str, list[str]],
     monkeypatch.setattr(address, "is_public", lambda ip: ip.is_loopback)
 
 
-def test_a_host_is_looked_up_once_so_that_no_other_dns_answer_gets_through(
+def test_a_host_is_resolved_once_so_that_no_other_dns_answer_is_used(
     origin: Origin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     origin.answer("/feed", b"the server that was checked")

@@ -1,4 +1,4 @@
-"""The ranges of the indexes: each file is in one of them, and none is too long."""
+"""The ranges of the indexes: each file is in exactly one, and no index is too long."""
 
 from collections import Counter
 from datetime import timedelta
@@ -19,7 +19,7 @@ SHARDS = st.builds(
     st.integers(1, 12),
     st.sampled_from(["", "-2", "-010", "-sport", "-sport-2", "-31"]),
 )
-# Shards that are added, and how far the clock goes on; then which cuts that are due come into force first.
+# The shards that are added and the time that passes; then the order in which due cuts come into force.
 STEPS = st.lists(st.tuples(st.sets(SHARDS, max_size=60), st.booleans(), st.randoms(use_true_random=False)), max_size=8)
 
 
@@ -31,7 +31,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def listed(indexes: Indexes, files: set[str]) -> Counter[str]:
-    """How many files each index lists. Each is within the range that is read for its index."""
+    """Return the number of files of each index, after checking that each file is in its index's range."""
     for file in files:
         start, below = indexes.range_of(indexes.index_of(file))
         assert start <= file < below
@@ -41,7 +41,7 @@ def listed(indexes: Indexes, files: set[str]) -> Counter[str]:
 
 @settings(max_examples=60)
 @given(STEPS)
-def test_each_file_is_in_one_index_and_after_the_days_of_all_cuts_none_is_long(
+def test_each_file_is_in_one_index_and_no_index_is_long_after_all_cuts(
     steps: list[tuple[set[str], bool, object]],
 ) -> None:
     files, indexes, now = set(OTHERS), ONE_INDEX, MORNING
@@ -75,7 +75,7 @@ def test_an_import_of_many_files_is_cut_into_many_indexes_that_wait_for_no_day()
     assert indexes.split(INDEX_FILE, files[-3:], MORNING, is_named=True) == indexes
 
 
-def test_cuts_that_wait_are_hastened_when_many_files_come() -> None:
+def test_waiting_cuts_come_earlier_when_many_files_are_added() -> None:
     files = [f"sitemap-{year}.xml" for year in range(2000, 2011)]
     waiting = ONE_INDEX.split(INDEX_FILE, files, MORNING, is_named=True)
     assert waiting.with_due("sitemap-index-2.xml", MORNING) == waiting

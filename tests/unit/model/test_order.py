@@ -1,4 +1,4 @@
-"""The rule of order: which of two events of an article is the newer one, and which event is a repeat."""
+"""The order of events: which of two events of an article is newer, and which event is a repeat."""
 
 from datetime import timedelta
 from typing import Any
@@ -21,7 +21,7 @@ def order(
     sequence: int | None = None,
     removal: Removal = "",
 ) -> Order:
-    """An event that was received so long after eight; its instants are given the same way."""
+    """Return the order of an event; all instants are given as time after eight."""
     return Order(
         version=exact(MORNING + version) if isinstance(version, timedelta) else version,
         sequence=sequence,
@@ -36,7 +36,7 @@ DELETED_AT_VERSION_5 = order(timestamp=AT_EIGHT, version=5, removal="deleted")
 UNPUBLISHED_AT_VERSION_5 = order(timestamp=AT_EIGHT, version=5, removal="unpublished")
 REMOVED_AT_EIGHT = order(timestamp=AT_EIGHT, removal="unpublished")
 CLOCK_AHEAD, CLOCK_RIGHT = order(timestamp=2 * HOUR), order(MINUTE, timestamp=MINUTE)
-# What makes an event newer: the older event, and the newer one.
+# By rule: the older event, and the newer one.
 NEWER: dict[str, tuple[Order, Order]] = {
     "the higher version, although it was received first": (order(HOUR, version=1), order(version=2)),
     "the higher sequence of one version": (order(HOUR, version=7, sequence=1), order(version=7, sequence=2)),
@@ -74,12 +74,12 @@ NEWER: dict[str, tuple[Order, Order]] = {
 
 
 @pytest.mark.parametrize("reason", NEWER)
-def test_of_two_events_one_is_newer_whichever_is_compared_with_the_other(reason: str) -> None:
+def test_exactly_one_of_two_events_is_newer_in_either_comparison(reason: str) -> None:
     older, newer = NEWER[reason]
     assert (older.is_before(newer), newer.is_before(older)) == (True, False)
 
 
-def test_clocks_of_two_sources_are_compared_by_ours_where_they_are_ahead() -> None:
+def test_timestamps_ahead_of_our_clock_are_compared_as_received() -> None:
     assert is_claimed_before(CLOCK_AHEAD, CLOCK_RIGHT, same_source=False)
 
 
@@ -103,13 +103,13 @@ def names(digest: str = "abc", **values: Any) -> tuple[str, ...]:
         ({"verb": "published"}, False),
     ],
 )
-def test_a_repeat_has_the_same_id_or_without_id_the_same_timestamp(values: dict[str, Any], *, repeats: bool) -> None:
+def test_a_repeat_has_the_same_id_or_else_the_same_timestamp(values: dict[str, Any], *, repeats: bool) -> None:
     first: dict[str, Any] = {"verb": "updated", "timestamp": MORNING, "version": 1, "delivery": "d1", "digest": "abc"}
 
     assert is_repeat(names(**(first | values)), names(**first)) is repeats
 
 
-def test_without_timestamp_and_id_only_a_publication_is_known_by_its_content() -> None:
+def test_without_timestamp_and_id_only_a_publication_is_identified_by_content() -> None:
     publication = names(verb="published")
     assert len(publication) == 1
     assert names(verb="updated") == ()
@@ -118,7 +118,7 @@ def test_without_timestamp_and_id_only_a_publication_is_known_by_its_content() -
     assert remember_deliveries(publication, ("removal",), removal="unpublished") == ("removal",)
 
 
-def test_an_article_remembers_its_last_deliveries_and_no_more() -> None:
+def test_an_article_stores_a_bounded_number_of_deliveries() -> None:
     kept: tuple[str, ...] = ()
     for number in range(100):
         kept = remember_deliveries(kept, (f"by id {number}", f"by content {number}"), removal="")

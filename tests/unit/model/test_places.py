@@ -1,4 +1,4 @@
-"""Places: which file an entry goes into, and that no file is ever promised more than it has room for."""
+"""Places: the file of an entry, and the limit of reserved places in a file."""
 
 from dataclasses import replace
 
@@ -24,11 +24,11 @@ MONTH = "2026-11"
         ("pages", 50_000, URLS_MAX - PAGES_MAX),  # leaves room for the pages of the configuration
     ],
 )
-def test_the_protocols_numbers_are_the_bounds(series: str, shard_size: int, entries_max: int) -> None:
+def test_the_limits_are_those_of_the_protocol(series: str, shard_size: int, entries_max: int) -> None:
     assert entries_max_of(series, shard_size) == entries_max
 
 
-def test_bytes_fill_a_file_as_entries_do() -> None:
+def test_bytes_count_against_a_limit_like_entries() -> None:
     half = ROOM_BYTES // 2
     _, handed_out = Series(MONTH).reserve([Want(MONTH, half), Want(MONTH, half), Want(MONTH, 1)], 50_000)
 
@@ -46,7 +46,7 @@ def test_a_shard_that_was_full_stays_closed() -> None:
     assert place.number == 2
 
 
-def test_news_take_the_lowest_file_with_room() -> None:
+def test_news_entries_use_the_lowest_file_with_room() -> None:
     series, handed_out = Series("news").reserve([Want("news", 100)] * 5, 2)
     freed = series.give_back([handed_out[0], handed_out[2]])
     assert [used.entries for used in freed.files] == [1, 1, 1]
@@ -55,7 +55,7 @@ def test_news_take_the_lowest_file_with_room() -> None:
     assert [place.number for place in again] == [1, 2, 3]
 
 
-def test_more_given_back_than_was_handed_out_leaves_nothing_below_zero() -> None:
+def test_releasing_more_than_was_reserved_leaves_no_negative_count() -> None:
     series, (place,) = Series("news").reserve([Want("news", 100)], 2)
 
     assert series.give_back([place, place, Place("news", 9, 100)]).files == (Used(0, 0),)
@@ -76,7 +76,7 @@ SMALL = Place(MONTH, 1, 100)
     ],
     ids=["room", "closed file", "no room", "smaller shards by now", "new entry", "forgotten file"],
 )
-def test_an_entry_that_grows_stays_in_its_file_while_there_is_room(
+def test_a_growing_entry_stays_in_its_file_while_there_is_room(
     files: tuple[Used, ...], held: Place | None, entries_max: int, place: int, after: tuple[Used, ...]
 ) -> None:
     grown, places = Series(MONTH, files).reserve([Want(MONTH, 150, held=held)], entries_max)
@@ -88,7 +88,7 @@ WANTS = st.lists(st.integers(1, 60), max_size=40)
 
 @settings(max_examples=200)
 @given(WANTS, st.integers(1, 5), st.sampled_from(["news", MONTH]))
-def test_no_file_is_ever_promised_more_than_its_limit(sizes: list[int], entries_max: int, name: str) -> None:
+def test_no_file_has_more_reserved_places_than_its_limit(sizes: list[int], entries_max: int, name: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(file_names, "BYTES_MAX", 100 + FRAME_BYTES_MAX)
         series, handed_out = Series(name).reserve([Want(name, size) for size in sizes], entries_max)
@@ -112,7 +112,7 @@ STEPS = st.lists(
 
 @settings(max_examples=200)
 @given(STEPS, st.integers(1, 4))
-def test_whatever_comes_and_goes_the_news_counts_are_those_of_what_is_there(
+def test_after_any_changes_the_news_counts_match_the_entries(
     steps: list[tuple[str, *tuple[int, ...]]], entries_max: int
 ) -> None:
     series, held = Series("news"), []

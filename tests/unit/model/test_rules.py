@@ -1,4 +1,4 @@
-"""The site's rules: which pages a path, a section, a keyword, a type and a flag keep out."""
+"""The site's rules: which pages a path, section, keyword, type or flag excludes."""
 
 from typing import Literal
 
@@ -32,7 +32,7 @@ def kept_out(
         ("*c*", "/a?b=/c", False),
     ],
 )
-def test_a_path_matches_as_it_is_written_and_as_it_is_read(pattern: str, path: str, matches: bool) -> None:
+def test_a_path_matches_encoded_and_decoded(pattern: str, path: str, matches: bool) -> None:
     assert bool(kept_out([Rule(exclude="all", path=pattern)], path)) is matches
 
 
@@ -65,10 +65,10 @@ def test_the_first_rule_of_the_sitemap_that_matches_decides() -> None:
 @pytest.mark.parametrize(
     ("path", "is_news"), [("", False), ("?ns_source=mail", False), ("?story=7", True), ("fr/", True), ("flood", True)]
 )
-def test_the_home_page_is_no_news_whatever_its_source_calls_it(path: str, is_news: bool) -> None:
+def test_the_home_page_is_no_news_even_if_its_source_sets_it(path: str, is_news: bool) -> None:
     ledger = DecidedTable()
     event = publish(path=path, url=canonical(page(path)))
-    ledger.hear(event)
+    ledger.apply(event)
 
     assert list(ledger.news_at(MORNING)) == ([event.url] if is_news else [])
     assert ledger.articles[event.name].state == "listed"

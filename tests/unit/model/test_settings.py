@@ -1,4 +1,4 @@
-"""Every setting of a site, and what it changes in the files: the lines before and after it, as golden files."""
+"""Every setting of a site changes the lines of the files that its golden file lists."""
 
 import difflib
 import gzip
@@ -29,7 +29,7 @@ Settings = Mapping[str, Any]
 BOATS = {"path": "/sponsored/*"}
 FRENCH = {"prefix": "/fr/", "publication": "Exemple", "language": "fr"}
 
-# Of each setting: the configuration without it, and what of that it changes.
+# By setting: the configuration without it, and the changes of the setting.
 CASES: dict[str, tuple[Settings, Settings]] = {
     "host": ({}, {"host": "news.example.org"}),
     "publication": ({}, {"publication": "The Example"}),
@@ -69,19 +69,19 @@ CASES: dict[str, tuple[Settings, Settings]] = {
 }  # fmt: skip
 # Settings that change no byte of a file by themselves, and why.
 OF_NO_FILE = {
-    "engines.indexnow.key": "which key engines are shown; it has a file of its own",
-    "engines.indexnow.url": "which engine is told, after the files are written",
-    "engines.search_console.property": "whom Google is asked for, after the files are written",
+    "engines.indexnow.key": "which key engines read; it has its own file",
+    "engines.indexnow.url": "which engine is notified, after the files are written",
+    "engines.search_console.property": "the property in Search Console, after the files are written",
     "engines.search_console.secret": "how Search Console is opened",
     "alternate_hosts": "which other sites' pages may list this site's; entries have the outcome",
     "silent_after_hours": "an alarm: nothing came for so long",
     "timezone": "how a feed's times without a zone are read, before there is an event",
     "feeds.take": "what of a feed's entries is received at all",
     "feeds.url": "where articles come from; what they become is not the feed's",
-    "feeds.interval_minutes": "when a feed is asked",
-    "feeds.interval_max_minutes": "when a feed is asked",
-    "feeds.websub": "whether a feed's hub tells of articles before they are polled",
-    "feeds.own": "whether what a feed asks for is heeded when it is asked again",
+    "feeds.interval_minutes": "when a feed is polled",
+    "feeds.interval_max_minutes": "when a feed is polled",
+    "feeds.websub": "whether a feed's hub pushes articles before they are polled",
+    "feeds.own": "whether the waits that a feed requests are respected",
     "sources.adapter": "how a delivery is read",
     "sources.list.url": "where articles are listed; what they become is the adapter's",
     "sources.list.adapter": "how the list is read",
@@ -93,7 +93,7 @@ OF_NO_FILE = {
 
 
 def keys(model: type[BaseModel], before: str = "") -> Iterator[str]:
-    """Every key of a model and of its parts: `shards.by`."""
+    """Yield every key of a model and of its parts, such as `shards.by`."""
     for name, field in model.model_fields.items():
         parts = [] if field.exclude else list(models(field.annotation))
         for part in parts:
@@ -124,7 +124,7 @@ def ledger_of(site: Site) -> DecidedTable:
         delivery = {"type": kind, "timestamp": iso(sent_at), "data": data | dates}
         event, unknown = read_delivery(delivery, site, "cms", sent_at)
         assert not unknown
-        ledger.hear(event, sent_at)
+        ledger.apply(event, sent_at)
 
     ledger = DecidedTable(site)
     flood = {"section": "Local", "keywords": ["flood", "harbour"], "changefreq": "hourly", "priority": 0.9}
@@ -141,8 +141,8 @@ def ledger_of(site: Site) -> DecidedTable:
     return ledger
 
 
-def published(settings: Settings) -> dict[str, str]:
-    """The text of every file that a site has after the morning, a gzip's unpacked."""
+def site_files(settings: Settings) -> dict[str, str]:
+    """Return the text of every file of a site after the morning, gzip unpacked."""
     site = configured(settings)
     ledger = ledger_of(site)
     general = {
@@ -177,7 +177,7 @@ def published(settings: Settings) -> dict[str, str]:
 
 
 def changed_lines(before: Mapping[str, str], after: Mapping[str, str]) -> str:
-    """What differs, a file after the other: `-` lines that go, `+` lines that come."""
+    """Return the differences file by file: `-` for removed and `+` for added lines."""
     lines = []
     for name in sorted(before.keys() | after.keys()):
         old, new = (files.get(name, "").split("\n") for files in (before, after))
@@ -190,7 +190,7 @@ def changed_lines(before: Mapping[str, str], after: Mapping[str, str]) -> str:
 @pytest.mark.parametrize("key", CASES)
 def test_a_setting_changes_these_lines_and_no_others(key: str) -> None:
     without, of_it = CASES[key]
-    assert changed_lines(published(without), published({**without, **of_it})) == (GOLDEN / f"{key}.diff").read_text()
+    assert changed_lines(site_files(without), site_files({**without, **of_it})) == (GOLDEN / f"{key}.diff").read_text()
 
 
 def test_every_setting_changes_something_in_its_golden_file() -> None:
@@ -200,16 +200,16 @@ def test_every_setting_changes_something_in_its_golden_file() -> None:
 
 
 def test_every_setting_has_a_case_or_a_reason() -> None:
-    known = list(keys(Site))
-    assert len(known) == len(set(known)) > 30
-    assert sorted(known) == sorted([*CASES, *OF_NO_FILE])
+    settings = list(keys(Site))
+    assert len(settings) == len(set(settings)) > 30
+    assert sorted(settings) == sorted([*CASES, *OF_NO_FILE])
 
 
-def test_settings_of_no_file_change_no_file() -> None:
+def test_settings_without_an_effect_on_files_change_no_file() -> None:
     settings: Settings = {
         "timezone": "Europe/Paris",
         "silent_after_hours": 24,
         "feeds": [{"url": "https://www.example.com/rss.xml", "interval_minutes": 5}],
         "sources": {"cms": {"secret": "another", "adapter": "standard", "settings": {"tolerance_s": 60}}},
     }
-    assert published(settings) == published({})
+    assert site_files(settings) == site_files({})

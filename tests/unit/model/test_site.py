@@ -1,4 +1,4 @@
-"""A site's configuration: what it may contain, and what is reported of every key that is wrong."""
+"""A site's configuration: valid documents, and the error for every invalid key."""
 
 import json
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ def test_a_document_does_not_contain_its_version() -> None:
     assert "version" not in site().model_dump()
 
 
-def test_names_of_hosts_that_are_not_of_two_parts_are_hosts() -> None:
+def test_host_names_may_have_any_number_of_labels() -> None:
     assert site(host="localhost").host == "localhost"
     assert site(host="xn--mller-kva.example").host == "xn--mller-kva.example"
 
@@ -152,9 +152,7 @@ def test_each_wrong_key_is_reported_with_what_to_do(changes: dict[str, Any], wor
         ({"colour": "red"}, None),
     ],
 )
-def test_a_misspelt_key_or_adapter_gets_a_suggestion_that_is_possible_there(
-    changes: dict[str, Any], meant: str | None
-) -> None:
+def test_a_misspelt_key_or_adapter_gets_a_valid_suggestion(changes: dict[str, Any], meant: str | None) -> None:
     reasons = refusal(**changes)
     assert ("did you mean" in reasons) == (meant is not None)
     assert meant is None or f"did you mean {meant}?" in reasons
@@ -192,7 +190,7 @@ ROBOTS_LINE = st.sampled_from(
 
 
 @given(st.lists(ROBOTS_LINE | st.text(max_size=20).map("Sitemap: {}".format), max_size=4).map("\n".join))
-def test_rules_of_a_robots_txt_that_are_taken_can_be_written(rules: str) -> None:
+def test_accepted_rules_of_a_robots_txt_can_be_written(rules: str) -> None:
     try:
         accepted = site(robots=rules)
     except BadConfiguration:
@@ -205,7 +203,7 @@ def test_rules_of_a_robots_txt_may_list_sitemaps(rules: str) -> None:
     assert site(robots=rules).robots == rules
 
 
-def test_everything_that_is_wrong_is_reported_with_a_line_each() -> None:
+def test_every_error_is_reported_on_its_own_line() -> None:
     lines = refusal(host="WWW", language="english", shards={"size": 0}, timezon="UTC").splitlines()
 
     assert [line.partition(":")[0] for line in lines] == ["host", "language", "shards.size", "timezon"]
@@ -246,7 +244,7 @@ def listed(adapter: str = "standard", **values: str) -> Site:
     return site(sources={"cms": {"adapter": adapter, "list": {"url": at("/wp-json/wp/v2/posts")} | values}})
 
 
-def test_a_source_whose_adapter_has_no_list_sets_another_adapter_for_it() -> None:
+def test_a_source_whose_adapter_has_no_list_needs_another_adapter_for_it() -> None:
     assert listed(adapter="ghost").sources["cms"].list_adapter == "ghost"
     for adapter in ("standard", "wedevs"):
         with pytest.raises(

@@ -1,4 +1,4 @@
-"""What changed between two versions of a file."""
+"""The changes between two versions of a file."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -31,7 +31,7 @@ def versions(before: bytes | None, after: bytes, began: datetime = LONG_AGO) -> 
     return [(change.url.removeprefix(HOME), change.version) for change in find_changes(before, after, HOME, began, NOW)]
 
 
-# By case: the pages of a version, the pages of the next one, and what has changed.
+# By case: the pages of a version, the pages of the next one, and the changes.
 CASES: dict[str, tuple[list[str], list[str], list[tuple[str, str]]]] = {
     "a new page and one with a new lastmod": (
         [page("same", NOW - HOUR), page("edited", NOW - 2 * HOUR)],
@@ -46,7 +46,7 @@ CASES: dict[str, tuple[list[str], list[str], list[tuple[str, str]]]] = {
     "pages that left, one of them after its two days": (
         [page("removed", NOW, NOW - HOUR), page("expired", NOW - 48 * HOUR, NOW - 48 * HOUR)], [], [("removed", GONE)],
     ),
-    "the home page, which stands in an empty file": ([page("a", NOW)], [page("")], [("a", GONE)]),
+    "the home page, which an empty file lists": ([page("a", NOW)], [page("")], [("a", GONE)]),
     "a page in a file that was empty": ([page("")], [page("a", NOW)], [("a", "2026-11-20T08:00:00Z")]),
 }  # fmt: skip
 
@@ -57,12 +57,12 @@ def test_these_pages_have_changed_between_two_versions(case: str) -> None:
     assert versions(file(*before), file(*after)) == changed
 
 
-def test_a_url_is_as_a_browser_would_ask_for_it_and_the_date_goes_with_it() -> None:
+def test_a_url_has_the_form_of_a_browsers_request_and_keeps_its_date() -> None:
     [change] = find_changes(file(), file(page("a?b=1&amp;c=%C3%A9", NOW, NOW - HOUR)), HOME, LONG_AGO, NOW)
     assert change == PageState(f"{HOME}a?b=1&c=%C3%A9", "2026-11-20T08:00:00Z", NOW, NOW - HOUR)
 
 
-def test_without_a_version_before_only_pages_count_that_are_newer_than_the_beginning() -> None:
+def test_without_an_earlier_version_only_pages_newer_than_the_start_count() -> None:
     after = file(page("before", NOW - 2 * HOUR), page("since", NOW), page("undated"))
     assert versions(None, after, began=NOW - HOUR) == [("since", "2026-11-20T08:00:00Z")]
 

@@ -1,4 +1,4 @@
-"""Pages are fetched politely, and each gets a verdict whatever its server does."""
+"""Pages are fetched within limits, and each has a verdict for any answer."""
 
 import threading
 import time
@@ -20,7 +20,7 @@ HOST = "https://www.example.com"
 
 @dataclass
 class Web:
-    """Answers requests, and remembers them and how many there were at a time on each host."""
+    """Answers requests, and stores them with the concurrent requests of each host."""
 
     answers: dict[str, Response | Exception] = field(default_factory=dict)
     requests: list[tuple[str, dict[str, str]]] = field(default_factory=list)
@@ -91,7 +91,7 @@ def test_a_host_gets_two_requests_at_a_time(web: Web) -> None:
 
 
 @pytest.mark.parametrize("others", ["", "User-agent: *\nDisallow: /\n\n"], ids=["group for all", "our own group"])
-def test_a_page_that_robots_txt_forbids_is_not_fetched_and_counts_as_ready(web: Web, others: str) -> None:
+def test_a_page_disallowed_by_robots_txt_is_not_fetched_and_is_ready(web: Web, others: str) -> None:
     group = "User-agent: Stoppress" if others else "User-agent: *"
     web.answer(f"{HOST}/robots.txt", f"{others}{group}\nDisallow: /members/\n")
     web.answer(f"{HOST}/a")

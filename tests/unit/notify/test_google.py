@@ -1,4 +1,4 @@
-"""Search Console in the flow: when it is asked what, what is kept of its answers, and what happens if it does not answer."""
+"""Requests to Search Console: when they are sent, what is stored of the answers, and failures."""
 
 import json
 from collections.abc import Iterator
@@ -56,13 +56,13 @@ def at(minutes: float) -> datetime:
 
 @pytest.fixture(scope="module")
 def opened_once() -> Iterator[MotoAws]:
-    with opened(T) as doors:
-        doors.secret(f"engines/{HOST}/google", json_key())
-        yield doors
+    with opened(T) as aws:
+        aws.secret(f"engines/{HOST}/google", json_key())
+        yield aws
 
 
 @pytest.fixture
-def doors(opened_once: MotoAws, sent: list[tuple[str, int]]) -> MotoAws:
+def aws(opened_once: MotoAws, sent: list[tuple[str, int]]) -> MotoAws:
     opened_once.clock.move_to(T)
     for item in [*opened_once.items("notified#"), *opened_once.items("file#")]:
         table.delete(item["pk"], item["sk"])
@@ -73,7 +73,7 @@ def doors(opened_once: MotoAws, sent: list[tuple[str, int]]) -> MotoAws:
 
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """The messages that were sent to the engines queue, with their delays."""
+    """Return the messages that were sent to the engines queue, with their delays."""
     messages: list[tuple[str, int]] = []
     monkeypatch.setattr(queues, "send_engines", messages.extend)
     return messages
@@ -81,8 +81,8 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 
 @pytest.fixture
 def google() -> Iterator[Console]:
-    with console() as made:
-        yield made
+    with console() as server:
+        yield server
 
 
 def page(url: str = URL, notified: datetime | None = T, published: datetime | None = T) -> PageState:
@@ -94,7 +94,7 @@ def page(url: str = URL, notified: datetime | None = T, published: datetime | No
 
 
 def several_pages(number: int) -> list[str]:
-    """Write the states of so many pages. Return their URLs, the newest story first."""
+    """Write the states of `number` pages. Return their URLs, the newest story first."""
     urls = [f"{URL}-{minute}" for minute in range(number, 0, -1)]
     for minute, url in enumerate(reversed(urls), 1):
         page(url, published=at(minute))
@@ -118,7 +118,7 @@ def engine() -> dict[str, Any]:
 
 
 def sitemap(file: str = "sitemap.xml") -> SubmittedSitemap:
-    return next(each for each in submitted_in(table.query(notified_pk(HOST))) if each.file == file)
+    return next(item for item in submitted_in(table.query(notified_pk(HOST))) if item.file == file)
 
 
 # ── when pages are inspected ──
@@ -140,7 +140,7 @@ def sitemap(file: str = "sitemap.xml") -> SubmittedSitemap:
         (60, {"published": None}, False),
     ],
 )
-def test_a_story_is_inspected_after_it_was_notified_and_six_hours_after_its_publication(
+def test_a_story_is_inspected_after_its_notification_and_six_hours_later(
     minutes: float, changes: dict[str, Any], *, is_due: bool
 ) -> None:
     state = replace(PageState(URL, "v1", T, T, notified="v1", notified_at=T), **changes)
@@ -148,7 +148,7 @@ def test_a_story_is_inspected_after_it_was_notified_and_six_hours_after_its_publ
 
 
 def test_the_date_of_a_story_is_noted_whichever_file_is_compared_first(
-    doors: MotoAws, sent: list[tuple[str, int]]
+    aws: MotoAws, sent: list[tuple[str, int]]
 ) -> None:
     news = "<news:news><news:publication_date>2026-11-20T08:00:00Z</news:publication_date></news:news>"
     for file, tags in (("sitemap-2026-11.xml", ""), ("sitemap-news.xml", news)):
@@ -165,7 +165,7 @@ def test_the_date_of_a_story_is_noted_whichever_file_is_compared_first(
 # ── inspections ──
 
 
-def test_what_google_knows_of_a_page_is_kept(doors: MotoAws, google: Console) -> None:
+def test_the_inspection_result_of_a_page_is_stored(aws: MotoAws, google: Console) -> None:
     page()
     google.answers["inspection"] = ["unknown page", "indexed"]
     ask(at(16), message(HOST, inspect=URL))
@@ -189,34 +189,34 @@ def test_what_google_knows_of_a_page_is_kept(doors: MotoAws, google: Console) ->
     assert len(google.of("token")) == 2  # the first one has expired
 
 
-def test_a_repeated_message_asks_nothing(doors: MotoAws, google: Console) -> None:
+def test_a_repeated_message_sends_no_request(aws: MotoAws, google: Console) -> None:
     page()
     ask(at(16), *[message(HOST, inspect=URL)] * 2)
     ask(at(17), message(HOST, inspect=URL), message(HOST, inspect=f"{URL}-unknown"))
     assert google.inspected == [URL]
 
 
-@pytest.mark.parametrize(("counted", "asked"), [(INSPECTIONS_A_DAY - 2, 2), (INSPECTIONS_A_DAY, 0), (700, 3)])
-def test_the_quota_is_kept_and_the_rest_comes_again(
-    doors: MotoAws, google: Console, sent: list[tuple[str, int]], counted: int, asked: int
+@pytest.mark.parametrize(("counted", "sent_now"), [(INSPECTIONS_A_DAY - 2, 2), (INSPECTIONS_A_DAY, 0), (700, 3)])
+def test_inspections_beyond_the_quota_are_postponed(
+    aws: MotoAws, google: Console, sent: list[tuple[str, int]], counted: int, sent_now: int
 ) -> None:
     urls = several_pages(3)
     table.put({"pk": QUOTA_KEY[0], "sk": QUOTA_KEY[1], "day": counted}, None)
     ask(at(20), *(message(HOST, inspect=url) for url in urls))
 
-    assert google.inspected == urls[:asked]
-    assert sent == [(message(HOST, inspect=url), 900) for url in urls[asked:]]
-    assert int(doors.item(*QUOTA_KEY)["day"]) == counted + asked
+    assert google.inspected == urls[:sent_now]
+    assert sent == [(message(HOST, inspect=url), 900) for url in urls[sent_now:]]
+    assert int(aws.item(*QUOTA_KEY)["day"]) == counted + sent_now
     assert engine() == {}
 
 
-def test_inspections_end_after_half_a_minute_and_with_the_run(
-    doors: MotoAws, google: Console, sent: list[tuple[str, int]]
+def test_inspections_end_after_half_a_minute_or_with_the_run(
+    aws: MotoAws, google: Console, sent: list[tuple[str, int]]
 ) -> None:
     urls = several_pages(3)
-    for left in ([90, 90, 90, 90, 50, 50], [30, 30, 30, 30, 0, 0]):
+    for remaining_s in ([90, 90, 90, 90, 50, 50], [30, 30, 30, 30, 0, 0]):
         google.requests.clear()
-        seconds = iter([*left, 0, 0, 0])
+        seconds = iter([*remaining_s, 0, 0, 0])
         ask(
             at(20),
             *(message(HOST, inspect=url) for url in urls),
@@ -227,7 +227,7 @@ def test_inspections_end_after_half_a_minute_and_with_the_run(
     assert [message for message, _ in sent] == [message(HOST, inspect=f"{URL}-{number}") for number in (2, 1, 1)]
 
 
-# ── what can go wrong ──
+# ── failures ──
 
 
 @pytest.mark.parametrize(
@@ -238,8 +238,8 @@ def test_inspections_end_after_half_a_minute_and_with_the_run(
         ("cut", 600, False, "searchconsole.googleapis.com"),
     ],
 )
-def test_what_google_does_not_answer_comes_again_and_our_faults_ring(
-    doors: MotoAws, google: Console, sent: list[tuple[str, int]], answer: str, seconds: int, words: str, *, fires: bool
+def test_failed_requests_are_retried_and_our_faults_fire_an_alarm(
+    aws: MotoAws, google: Console, sent: list[tuple[str, int]], answer: str, seconds: int, words: str, *, fires: bool
 ) -> None:
     urls = several_pages(2)
     google.answers["inspection"] = [answer]
@@ -253,7 +253,7 @@ def test_what_google_does_not_answer_comes_again_and_our_faults_ring(
     assert kept(urls[0]).inspected_at is None
 
     sent.clear()
-    ask(at(21), message(HOST, inspect=urls[0]))  # Google is left alone until then
+    ask(at(21), message(HOST, inspect=urls[0]))  # no request is sent before
     assert len(google.inspected) == 1
     assert sent == [(message(HOST, inspect=urls[0]), seconds - 60)]
 
@@ -272,8 +272,8 @@ def test_what_google_does_not_answer_comes_again_and_our_faults_ring(
         ("no json", 600, False, "cannot be read"),
     ],
 )
-def test_a_page_that_google_fails_for_holds_no_other_up(
-    doors: MotoAws, google: Console, sent: list[tuple[str, int]], answer: str, seconds: int, words: str, *, fires: bool
+def test_a_page_for_which_google_fails_delays_no_other(
+    aws: MotoAws, google: Console, sent: list[tuple[str, int]], answer: str, seconds: int, words: str, *, fires: bool
 ) -> None:
     urls = several_pages(5)
     google.answers["inspection"] = [answer, "unknown page", answer]
@@ -291,7 +291,7 @@ def test_a_page_that_google_fails_for_holds_no_other_up(
     assert words in engine()["reason"]
 
 
-def test_google_that_fails_for_an_hour_rings(doors: MotoAws, google: Console) -> None:
+def test_a_failure_of_google_for_an_hour_fires_an_alarm(aws: MotoAws, google: Console) -> None:
     page()
     google.answers["inspection"] = ["broken"] * 3
     fires = [ask(at(minutes), message(HOST, inspect=URL)).engines_failing for minutes in (20, 50, 80)]
@@ -299,12 +299,12 @@ def test_google_that_fails_for_an_hour_rings(doors: MotoAws, google: Console) ->
     assert fires[-1][0][1].startswith("Search Console: answers 500")
 
 
-def test_a_run_without_quota_does_not_end_the_failure_that_is_noted(doors: MotoAws, google: Console) -> None:
+def test_a_run_without_quota_does_not_end_the_noted_failure(aws: MotoAws, google: Console) -> None:
     page()
     google.answers["inspection"] = ["broken"] * 2
     ask(at(20), message(HOST, inspect=URL))
     table.put(
-        {"pk": QUOTA_KEY[0], "sk": QUOTA_KEY[1], "day": INSPECTIONS_A_DAY}, rev := int(doors.item(*QUOTA_KEY)["rev"])
+        {"pk": QUOTA_KEY[0], "sk": QUOTA_KEY[1], "day": INSPECTIONS_A_DAY}, rev := int(aws.item(*QUOTA_KEY)["rev"])
     )
     ask(at(50), message(HOST, inspect=URL))
     table.put({"pk": QUOTA_KEY[0], "sk": QUOTA_KEY[1], "day": 1}, rev + 1)
@@ -315,11 +315,11 @@ def test_a_run_without_quota_does_not_end_the_failure_that_is_noted(doors: MotoA
 @pytest.mark.parametrize(
     ("secret", "words"), [("none", "cannot be read"), ("shared/none", "cannot be read"), ("bad", "is no JSON key")]
 )  # fmt: skip
-def test_a_missing_or_wrong_secret_rings_and_nothing_is_sent(
-    doors: MotoAws, google: Console, secret: str, words: str
+def test_a_missing_or_wrong_secret_fires_an_alarm_and_nothing_is_sent(
+    aws: MotoAws, google: Console, secret: str, words: str
 ) -> None:
-    doors.secret(f"engines/{HOST}/bad", "a password")
-    doors.site(engines={"search_console": SETTINGS | {"secret": secret}})
+    aws.secret(f"engines/{HOST}/bad", "a password")
+    aws.site(engines={"search_console": SETTINGS | {"secret": secret}})
     page()
     assert words in ask(at(20), message(HOST, inspect=URL)).engines_failing[0][1]
     assert words in engine()["reason"]
@@ -329,7 +329,7 @@ def test_a_missing_or_wrong_secret_rings_and_nothing_is_sent(
 # ── sitemaps ──
 
 
-def test_a_sitemap_is_submitted_once_and_its_report_read_each_day(doors: MotoAws, google: Console) -> None:
+def test_a_sitemap_is_submitted_once_and_its_report_read_each_day(aws: MotoAws, google: Console) -> None:
     question = message(HOST, sitemaps=["sitemap.xml", "sitemap-news.xml"])
     ask(T, question)
     [(url, headers, body), (news, _, _)] = google.of("PUT")
@@ -356,7 +356,7 @@ def test_a_sitemap_is_submitted_once_and_its_report_read_each_day(doors: MotoAws
     )
 
 
-def test_a_sitemap_with_errors_or_that_somebody_deleted_is_submitted_again(doors: MotoAws, google: Console) -> None:
+def test_a_sitemap_that_has_errors_or_was_deleted_is_submitted_again(aws: MotoAws, google: Console) -> None:
     question = message(HOST, sitemaps=["sitemap.xml"])
     google.answers["GET"] = ["report with errors"] * 2 + ["not found"]
     for hours, submissions in ((0, 1), (3, 2), (27, 2), (28, 2), (51, 3)):
@@ -366,11 +366,11 @@ def test_a_sitemap_with_errors_or_that_somebody_deleted_is_submitted_again(doors
             assert (sitemap().errors, sitemap().submitted_at) == (3, at(180))
 
 
-def test_a_failed_submission_is_not_noted(doors: MotoAws, google: Console) -> None:
+def test_a_failed_submission_is_not_noted(aws: MotoAws, google: Console) -> None:
     question = message(HOST, sitemaps=["sitemap.xml", "sitemap-news.xml"])
     google.answers["PUT"] = ["ok", "broken"]
     ask(T, question)
-    assert [each.file for each in submitted_in(table.query(notified_pk(HOST)))] == ["sitemap.xml"]
+    assert [item.file for item in submitted_in(table.query(notified_pk(HOST)))] == ["sitemap.xml"]
     ask(at(16), question)
     assert len(google.of("PUT")) == 3
     assert "reason" not in engine()
@@ -379,12 +379,12 @@ def test_a_failed_submission_is_not_noted(doors: MotoAws, google: Console) -> No
 # ── the sweep ──
 
 
-def test_the_sweep_asks_of_what_is_due_the_newest_stories_first(doors: MotoAws, sent: list[tuple[str, int]]) -> None:
-    site = doors.site(engines={"search_console": SETTINGS})
+def test_the_sweep_inspects_the_newest_due_stories_first(aws: MotoAws, sent: list[tuple[str, int]]) -> None:
+    site = aws.site(engines={"search_console": SETTINGS})
     for file in ("sitemap-news.xml", "sitemap-2026-11.xml"):
         table.put_if(mark_item(HOST, Mark(file, T, 2, 1_000, "")))
     several_pages(3)
-    # Half of the quota is left to new stories.
+    # Half of the quota is reserved for new stories.
     table.put({"pk": QUOTA_KEY[0], "sk": QUOTA_KEY[1], "day": INSPECTIONS_A_DAY // 2 - 2}, None)
     table.put_if(submitted_item(HOST, SubmittedSitemap("sitemap.xml", T, at(300)), T))
     assert sweep([site], at(370)) == Notified()
@@ -401,22 +401,22 @@ NEWS = "sitemap-news.xml"
 
 
 def listed(*minutes: float) -> bool:
-    return note_unread(HOST, NEWS, [at(each) for each in minutes], at(max(minutes)))
+    return note_unread(HOST, NEWS, [at(minute) for minute in minutes], at(max(minutes)))
 
 
-def reported(read: float, asked: float) -> SubmittedSitemap:
-    """The sitemap after a report, at `asked`, of a read at `read`."""
-    return note_report(HOST, replace(sitemap(NEWS), read_at=at(asked), downloaded_at=at(read)), at(asked))
+def reported(read: float, reported_at: float) -> SubmittedSitemap:
+    """Return the sitemap after a report, at `reported_at`, of a read at `read`."""
+    return note_report(HOST, replace(sitemap(NEWS), read_at=at(reported_at), downloaded_at=at(read)), at(reported_at))
 
 
-def test_each_read_has_the_waits_of_the_stories_that_it_read_first(doors: MotoAws) -> None:
+def test_each_read_has_the_delays_of_the_stories_that_it_read_first(aws: MotoAws) -> None:
     assert listed(1, 2)
-    assert not listed(3)  # the report is asked for already
-    assert reported(read=0.5, asked=10).unread == (at(1), at(2), at(3))
-    assert reported(read=2.5, asked=20).unread == (at(3),)
-    assert reported(read=2.5, asked=30).is_unread(at(30))  # nothing new
-    reported(read=0.5, asked=31)  # an older report that came late
-    assert not reported(read=35.001, asked=40).unread
+    assert not listed(3)  # the report is requested already
+    assert reported(read=0.5, reported_at=10).unread == (at(1), at(2), at(3))
+    assert reported(read=2.5, reported_at=20).unread == (at(3),)
+    assert reported(read=2.5, reported_at=30).is_unread(at(30))  # nothing new
+    reported(read=0.5, reported_at=31)  # an older report that came late
+    assert not reported(read=35.001, reported_at=40).unread
     assert listed(41)
 
     reads = reads_since(HOST, NEWS, T)
@@ -426,14 +426,14 @@ def test_each_read_has_the_waits_of_the_stories_that_it_read_first(doors: MotoAw
     assert median_wait_s(HOST, NEWS, at(60) + timedelta(days=2)) is None
 
 
-def test_a_read_in_the_second_of_the_listing_counts_as_too_early(doors: MotoAws) -> None:
+def test_a_read_in_the_second_of_the_listing_counts_as_too_early(aws: MotoAws) -> None:
     listed(1)
-    assert reported(read=1 + 0.9 / 60, asked=10).unread == (at(1),)
-    assert reported(read=1 + 1.2 / 60, asked=20).unread == ()
+    assert reported(read=1 + 0.9 / 60, reported_at=10).unread == (at(1),)
+    assert reported(read=1 + 1.2 / 60, reported_at=20).unread == ()
 
 
-def test_the_report_is_asked_for_every_ten_minutes_until_the_story_is_read(
-    doors: MotoAws, sent: list[tuple[str, int]], google: Console
+def test_the_report_is_requested_every_ten_minutes_until_the_story_is_read(
+    aws: MotoAws, sent: list[tuple[str, int]], google: Console
 ) -> None:
     question = message(HOST, sitemaps=[NEWS])
     table.put(submitted_item(HOST, SubmittedSitemap(NEWS, T, at(1), at(-60)), T), None)
@@ -454,7 +454,7 @@ def test_the_report_is_asked_for_every_ten_minutes_until_the_story_is_read(
 
 
 @pytest.mark.parametrize(
-    ("last", "asked", "unread", "reads", "is_left"),
+    ("last", "reported_at", "unread", "reads", "is_left"),
     [
         (0, 360, 10, 6, True),
         (0, 359, 10, 6, False),  # for less than six hours
@@ -463,21 +463,21 @@ def test_the_report_is_asked_for_every_ten_minutes_until_the_story_is_read(
         (0, 360, -2_600, 6, False),  # the story is no news any more
     ],
 )
-def test_a_sitemap_that_google_used_to_read_and_leaves_unread_is_noticed(
-    last: float, asked: float, unread: float | None, reads: int, *, is_left: bool
+def test_a_sitemap_that_google_stops_reading_is_reported(
+    last: float, reported_at: float, unread: float | None, reads: int, *, is_left: bool
 ) -> None:
     stories = () if unread is None else (at(unread),)
-    left = SubmittedSitemap(NEWS, T, at(asked), at(last), unread=stories)
+    submitted = SubmittedSitemap(NEWS, T, at(reported_at), at(last), unread=stories)
     of_reads = [{"sk": f"{READ}{NEWS}#{exact(at(-minute))}"} for minute in range(reads)]
-    stored = [submitted_item(HOST, left, T), *of_reads]
-    assert list(describe_unread(stored, at(asked))) == [f"Google has left {NEWS} unread"] * is_left
+    stored = [submitted_item(HOST, submitted, T), *of_reads]
+    assert list(describe_unread(stored, at(reported_at))) == [f"Google has left {NEWS} unread"] * is_left
 
 
-def test_the_sweep_reports_a_sitemap_that_google_leaves_unread(doors: MotoAws, sent: list[tuple[str, int]]) -> None:
-    site = doors.site(engines={"search_console": SETTINGS})
+def test_the_sweep_reports_a_sitemap_that_google_leaves_unread(aws: MotoAws, sent: list[tuple[str, int]]) -> None:
+    site = aws.site(engines={"search_console": SETTINGS})
     table.put(submitted_item(HOST, SubmittedSitemap(NEWS, T, T), T), None)
     for minute in range(6):
-        reported(read=minute, asked=minute)
+        reported(read=minute, reported_at=minute)
     listed(10)
-    reported(read=5, asked=370)
+    reported(read=5, reported_at=370)
     assert sweep([site], at(371)).engines_failing == [(HOST, f"Google has left {NEWS} unread")]

@@ -53,7 +53,7 @@ def test_each_answer_has_its_meaning(
     assert words in answered.reason
 
 
-def test_the_key_file_is_served_with_the_sitemaps_and_is_no_sitemap() -> None:
+def test_the_key_file_is_stored_beside_the_sitemaps_and_is_no_sitemap() -> None:
     from stoppress.model.file_names import WRITTEN
 
     name = key_file("0123abcd-4567")

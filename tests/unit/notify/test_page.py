@@ -1,4 +1,4 @@
-"""What the page check makes of the pages in tests/fixtures/pages/."""
+"""The verdicts of the page check on the pages in tests/fixtures/pages/."""
 
 import tomllib
 from datetime import UTC, datetime, timedelta

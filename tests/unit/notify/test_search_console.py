@@ -1,4 +1,4 @@
-"""The token of a service account: its request as the documents show it, and the meaning of each answer."""
+"""The token of a service account: its request as documented, and the meaning of each answer."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -27,8 +27,8 @@ NAME = "engines/www.example.com/google"
 def google(monkeypatch: pytest.MonkeyPatch) -> Iterator[Console]:
     monkeypatch.setattr(secrets, "load_text", lambda _: json_key())
     service_account.forget()
-    with console() as made:
-        yield made
+    with console() as server:
+        yield server
     service_account.forget()
 
 
@@ -96,7 +96,7 @@ def test_each_refusal_of_a_token_has_its_meaning(
     refused = refusal()
     assert (refused.result, refused.after_seconds, refused.is_certain) == (result, after_seconds, True)
     assert words in refused.reason
-    assert token(NAME, NOW) == TOKEN  # nothing of the refusal is kept
+    assert token(NAME, NOW) == TOKEN  # the refusal is not cached
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_each_refusal_of_a_token_has_its_meaning(
         json_key(private_key="-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"),
     ],
 )
-def test_a_secret_that_is_no_key_is_named_and_nothing_is_sent(
+def test_a_secret_that_is_no_key_is_reported_and_nothing_is_sent(
     google: Console, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     monkeypatch.setattr(secrets, "load_text", lambda _: text)

@@ -1,4 +1,4 @@
-"""The hourly sweep: it finds what was lost, and does not multiply what waits."""
+"""The hourly sweep sends lost messages again, and does not duplicate waiting ones."""
 
 import json
 from collections.abc import Iterator
@@ -44,13 +44,13 @@ SHARD = "sitemap-2026-11.xml"
 
 @pytest.fixture
 def site() -> Iterator[Site]:
-    with opened(T) as behind:
-        yield behind.site(engines={"indexnow": {"key": "0f4b1c2d3e4f5a6b"}})
+    with opened(T) as aws:
+        yield aws.site(engines={"indexnow": {"key": "0f4b1c2d3e4f5a6b"}})
 
 
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """The messages that were sent to the engines queue, with their delays."""
+    """Return the messages that were sent to the engines queue, with their delays."""
     messages: list[tuple[str, int]] = []
     monkeypatch.setattr(queues, "send_engines", messages.extend)
     return messages
@@ -80,9 +80,7 @@ def test_a_refused_request_does_not_end_the_claim_of_another_run(
     assert read_page(table.get(*page_key(HOST, URL)) or {}).tried_at == T + HOUR
 
 
-def test_after_two_hours_a_page_waits_for_the_sweep_and_has_no_message_of_its_own(
-    site: Site, sent: list[tuple[str, int]]
-) -> None:
+def test_after_two_hours_a_page_waits_for_the_sweep_without_a_message(site: Site, sent: list[tuple[str, int]]) -> None:
     page()
     paused = {"reason": "429", "since": exact(T), "until": exact(T + 24 * HOUR)}
     table.put_if({"pk": notified_pk(HOST), "sk": INDEXNOW} | paused)
@@ -104,7 +102,7 @@ def test_a_removed_page_is_swept_for_two_days(site: Site, sent: list[tuple[str, 
 
 
 @pytest.mark.parametrize(("live", "expected"), [(False, [URL]), (True, [])])
-def test_a_page_that_no_comparison_saw_leave_is_found_by_the_sweep(
+def test_the_sweep_finds_a_removed_page_that_no_comparison_detected(
     site: Site, sent: list[tuple[str, int]], expected: list[str], *, live: bool
 ) -> None:
     table.put(page_item(HOST, PageState(URL, "v1", T, T, notified="v1", notified_at=T, tried_at=T)), None)
@@ -116,7 +114,7 @@ def test_a_page_that_no_comparison_saw_leave_is_found_by_the_sweep(
     assert read_page(table.get(*page_key(HOST, URL)) or {}).gone is not live
 
 
-def test_a_lost_event_about_a_file_is_made_good_for_two_days(site: Site, sent: list[tuple[str, int]]) -> None:
+def test_the_sweep_replaces_a_lost_event_about_a_file_for_two_days(site: Site, sent: list[tuple[str, int]]) -> None:
     table.put_if(mark_item(HOST, Mark(SHARD, T, 1, 500, "")))
     sweep([site], T + 47 * HOUR)
     assert [json.loads(message)["detail"]["file"] for message, _ in sent] == [SHARD]
@@ -125,7 +123,7 @@ def test_a_lost_event_about_a_file_is_made_good_for_two_days(site: Site, sent: l
     assert sent == []
 
 
-def test_a_site_that_notified_nobody_for_days_does_not_notify_of_what_left_meanwhile(
+def test_a_site_without_notifications_for_days_skips_pages_removed_meanwhile(
     site: Site, sent: list[tuple[str, int]]
 ) -> None:
     listed = f"<urlset>\n<url><loc>{URL}</loc><lastmod>2026-11-20T07:59:00Z</lastmod></url>\n</urlset>\n"
@@ -138,12 +136,12 @@ def test_a_site_that_notified_nobody_for_days_does_not_notify_of_what_left_meanw
         assert pages_of(sent) == ([URL] if body == listed else [])
 
 
-def test_what_there_was_no_time_for_is_postponed_and_no_failure(site: Site) -> None:
+def test_work_without_time_is_postponed_and_no_failure(site: Site) -> None:
     done = notify_engines({"1": message(HOST, page=URL)}, T, Deadline(lambda: 0))
     assert (done.failed, done.postponed) == ({}, {"1"})
 
 
-# ── what is left to do about a page ──
+# ── the remaining work for a page ──
 
 MINUTE = timedelta(minutes=1)
 PAGE = PageState("https://www.example.com/a", "v2", T)

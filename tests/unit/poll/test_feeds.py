@@ -1,4 +1,4 @@
-"""Polling against moto's table and queue, with a web that answers what a test wants."""
+"""Polling against moto's table and queue, with a web whose answers a test sets."""
 
 import json
 import threading
@@ -36,9 +36,9 @@ NOW = datetime(2026, 11, 20, 8, 0, 30, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 
 
-def site(*named: str | dict[str, Any], **said: Any) -> Site:
+def site(*named: str | dict[str, Any], **settings: Any) -> Site:
     document = {"host": "www.example.com", "publication": "Example News", "feeds": named or (FEED,)}
-    return Site.model_validate(document | said)
+    return Site.model_validate(document | settings)
 
 
 def rss(*titles: str) -> bytes:
@@ -47,10 +47,10 @@ def rss(*titles: str) -> bytes:
 
 
 class Web:
-    """Answers in place of the Internet, and remembers what it was asked."""
+    """Answers in place of the Internet, and stores the requests."""
 
-    def __init__(self, behind: MotoAws) -> None:
-        self.behind = behind
+    def __init__(self, aws: MotoAws) -> None:
+        self.aws = aws
         self.answers: dict[str, client.Response | Exception] = {}
         self.requests: list[tuple[str, dict[str, str]]] = []
         self.agents: set[str] = set()
@@ -63,8 +63,8 @@ class Web:
         self.answers[url] = error
 
     def sent(self) -> list[str]:
-        """The titles of the events on the queue, sorted; the queue is empty afterwards."""
-        return sorted(from_message(body).title for body in self.behind.taken("articles"))
+        """Empty the queue, and return the sorted titles of its events."""
+        return sorted(from_message(body).title for body in self.aws.taken("articles"))
 
     def fetch(self, url: str, headers: dict[str, str]) -> client.Response:
         self.agents.add(headers["User-Agent"])
@@ -76,15 +76,15 @@ class Web:
 
 
 @pytest.fixture
-def behind() -> Iterator[MotoAws]:
+def aws() -> Iterator[MotoAws]:
     with moto_aws.opened(NOW) as opened:
         yield opened
 
 
 @pytest.fixture
-def internet(behind: MotoAws, monkeypatch: pytest.MonkeyPatch) -> Web:
-    """A web of the test's making, beside a table and a queue."""
-    fake = Web(behind)
+def internet(aws: MotoAws, monkeypatch: pytest.MonkeyPatch) -> Web:
+    """Return the test's web, beside a table and a queue."""
+    fake = Web(aws)
     monkeypatch.setattr(client, "fetch", fake.fetch)
     return fake
 
@@ -97,7 +97,7 @@ def state(url: str = FEED) -> dict[str, Any]:
     return table.get(f"feed#www.example.com#{key_of(url)}") or {}
 
 
-def remembered(url: str = FEED) -> list[str]:
+def stored_entries(url: str = FEED) -> list[str]:
     item = table.get(f"feed#www.example.com#{key_of(url)}", "entries")
     return list(item["digests"]) if item else []
 
@@ -109,13 +109,13 @@ def test_the_first_poll_sends_every_entry_and_remembers_the_feed(internet: Web) 
 
     assert (outcome.result, outcome.sent, internet.sent()) == ("changed", 2, ["A", "B"])
     item = state()
-    assert (item["url"], item["etag"], item["rev"], len(remembered())) == (FEED, 'W/"v1"', 2, 2)
+    assert (item["url"], item["etag"], item["rev"], len(stored_entries())) == (FEED, 'W/"v1"', 2, 2)
     assert item["next_poll_at"].startswith("2026-11-20T08:01:00")
     assert internet.requests == [(FEED, {})]
     assert internet.agents == {"Stoppress/1 (sitemap updater; +https://www.example.com/)"}
 
 
-def test_a_feed_is_received_when_it_is_asked_however_long_its_state_took_to_read(
+def test_an_entry_is_received_at_the_request_not_when_the_state_was_read(
     internet: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock, read = SimpleNamespace(now=0.0), table.get_many
@@ -129,11 +129,11 @@ def test_a_feed_is_received_when_it_is_asked_however_long_its_state_took_to_read
     internet.answer(rss("A"))
     poll()
 
-    (message,) = internet.behind.taken("articles")
+    (message,) = internet.aws.taken("articles")
     assert json.loads(message)["received_at"] == "2026-11-20T08:00:50.000000Z"
 
 
-def test_validators_go_back_verbatim_and_a_304_is_all_there_is_to_know(internet: Web) -> None:
+def test_validators_are_sent_back_verbatim_and_a_304_changes_nothing(internet: Web) -> None:
     internet.answer(rss("A"), etag='W/"v1"', last_modified="yesterday, more or less")
     poll()
     internet.sent()
@@ -170,7 +170,7 @@ def test_a_feed_that_is_empty_for_a_moment_sends_nothing_twice(internet: Web) ->
 @pytest.mark.parametrize(
     ("status", "headers", "next_poll"),
     [
-        (304, {}, "08:01:30 08:02:00"),  # it was not asked for
+        (304, {}, "08:01:30 08:02:00"),  # no conditional request was sent
         (500, {"retry_after": "600"}, "08:01:30 08:02:00"),
         (429, {"retry_after": "600"}, "08:10:30 08:10:30"),
         (503, {"retry_after": "Fri, 20 Nov 2026 09:00:00 GMT"}, "09:00:00 09:00:00"),
@@ -188,7 +188,7 @@ def test_a_status_that_is_no_feed_moves_the_next_poll(
     assert not_before <= state()["next_poll_at"][11:19] <= not_after
 
 
-def test_a_feed_is_new_trouble_when_it_is_gone_and_when_its_hour_of_failures_ends(internet: Web) -> None:
+def test_a_feed_is_reported_when_gone_or_after_an_hour_of_failures(internet: Web) -> None:
     internet.answer(status=410)
     assert poll(one=site(version=3))[0].new_trouble
     assert not poll(NOW + timedelta(hours=1), site(version=3))[0].new_trouble
@@ -204,7 +204,7 @@ def test_a_feed_is_new_trouble_when_it_is_gone_and_when_its_hour_of_failures_end
     assert [minutes for minutes, is_new in after.items() if is_new] == [60, 61]
 
 
-def test_what_the_table_refuses_is_our_fault_and_what_the_feed_answers_is_not(
+def test_an_error_of_the_table_is_our_fault_and_one_of_the_feed_is_not(
     internet: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     internet.answer(status=500)
@@ -217,7 +217,7 @@ def test_what_the_table_refuses_is_our_fault_and_what_the_feed_answers_is_not(
     assert [outcome.our_fault for outcome in poll(NOW + timedelta(hours=1))] == [True]
 
 
-def test_where_a_feed_leads_for_the_moment_may_be_gone_without_it_being_gone_itself(internet: Web) -> None:
+def test_a_gone_target_of_a_temporary_redirect_does_not_make_the_feed_gone(internet: Web) -> None:
     internet.answers[FEED] = client.Response(410, {}, b"", OTHER)
     assert not poll()[0].needs_attention
 
@@ -253,7 +253,7 @@ def test_a_feed_with_a_hub_is_written_at_each_poll_only_if_the_stack_uses_hubs(
     assert (state()["hub"], state()["rev"]) == ("https://hub.example.com/", rev)
 
 
-def test_of_two_runs_that_find_a_feed_due_one_takes_it(internet: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_two_runs_that_find_a_feed_due_one_polls_it(internet: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     internet.answer(rss("A"))
     put, others = table.put, []
 
@@ -292,7 +292,7 @@ def test_a_document_that_ends_each_run_backs_off_is_failing_and_delays_no_other_
                 others += poll(NOW + minute * MINUTE, site(FEED, OTHER))
     [status] = read_feeds([site()])
     since = {
-        url: [number for number, (asked, _) in enumerate(internet.requests) if asked == url] for url in (FEED, OTHER)
+        url: [number for number, (sent, _) in enumerate(internet.requests) if sent == url] for url in (FEED, OTHER)
     }
 
     assert internet.sent() == ["B"]
@@ -303,8 +303,8 @@ def test_a_document_that_ends_each_run_backs_off_is_failing_and_delays_no_other_
     assert (internet.sent(), "failures" in state()) == (["A"], False)
 
 
-@pytest.mark.parametrize("error", [errors.TooSlow("it did not answer in time"), RuntimeError("a fault of ours")])
-def test_a_feed_that_fails_keeps_no_other_from_being_polled(internet: Web, error: Exception) -> None:
+@pytest.mark.parametrize("error", [errors.TooSlow("it did not answer in time"), RuntimeError("an internal error")])
+def test_a_failing_feed_does_not_prevent_the_poll_of_another(internet: Web, error: Exception) -> None:
     internet.fail(error)
     internet.answer(rss("A"), url=OTHER)
 
@@ -335,10 +335,10 @@ def test_feeds_that_are_not_reached_in_time_stay_due(internet: Web, monkeypatch:
 
 
 @pytest.mark.parametrize("failing", [False, True])
-def test_where_a_run_reaches_two_of_five_feeds_three_runs_reach_each(
+def test_three_runs_that_each_poll_two_of_five_feeds_poll_all(
     internet: Web, monkeypatch: pytest.MonkeyPatch, failing: bool
 ) -> None:
-    """Also a feed that failed before, and though the state of an unchanged feed is seldom written."""
+    """This includes a feed that failed before, and unchanged feeds, whose state is seldom written."""
     urls = [f"https://www.example.com/{number}.xml" for number in range(5)]
     for number, url in enumerate(urls):
         internet.answer(rss("A"), url=url)
@@ -364,7 +364,7 @@ def test_where_a_run_reaches_two_of_five_feeds_three_runs_reach_each(
     assert all({*polled[start : start + 6]} == {*urls} for start in range(0, 16, 2))
 
 
-def test_a_feed_without_end_is_read_up_to_a_limit_that_is_named(internet: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_feed_without_end_is_read_up_to_the_reported_limit(internet: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (feed_documents, ingest):
         monkeypatch.setattr(module, "ENTRIES_MAX", 4)
     internet.answer(rss(*"ABCDEFG"))
@@ -373,7 +373,7 @@ def test_a_feed_without_end_is_read_up_to_a_limit_that_is_named(internet: Web, m
 
     assert (outcome.sent, internet.sent()) == (4, ["A", "B", "C", "D"])
     assert outcome.skipped == ("3 entries after the first 4",)
-    assert len(remembered()) == 4
+    assert len(stored_entries()) == 4
 
 
 def test_a_feed_whose_newest_story_is_old_at_first_is_idle_from_the_start(internet: Web) -> None:
@@ -387,7 +387,7 @@ def test_a_feed_whose_newest_story_is_old_at_first_is_idle_from_the_start(intern
     assert state()["next_poll_at"].startswith("2026-11-20T08:15:00")
 
 
-def test_no_more_bodies_are_held_at_once_than_are_fetched_at_once(
+def test_at_most_as_many_bodies_are_in_memory_as_are_fetched_concurrently(
     internet: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     urls = [f"https://www.example.com/{number}.xml" for number in range(40)]
@@ -407,7 +407,7 @@ def test_no_more_bodies_are_held_at_once_than_are_fetched_at_once(
     assert max(held) <= 4
 
 
-def test_the_feeds_that_failed_are_asked_after_the_others(internet: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_feeds_are_polled_after_the_others(internet: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     internet.fail(errors.TooSlow("it did not answer in time"))
     internet.answer(rss("A"), url=OTHER)
     both = site(FEED, {"url": OTHER, "interval_minutes": 5})
@@ -420,7 +420,7 @@ def test_the_feeds_that_failed_are_asked_after_the_others(internet: Web, monkeyp
     assert [url for url, _ in internet.requests] == [OTHER, FEED]
 
 
-def test_a_large_body_keeps_nobody_waiting_that_came_with_it(internet: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_body_does_not_delay_others_of_the_same_run(internet: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     internet.answer(rss(*"ABCDEFGH"))
     internet.answer(rss("A"), url=OTHER)
     monkeypatch.setattr(feeds, "wait", lambda fetches, *_: wait(fetches))
@@ -428,7 +428,7 @@ def test_a_large_body_keeps_nobody_waiting_that_came_with_it(internet: Web, monk
     assert [outcome.url for outcome in poll(one=site(FEED, OTHER))] == [OTHER, FEED]
 
 
-def test_a_slow_host_has_two_fetches_at_once_and_delays_no_other(
+def test_a_slow_host_has_two_concurrent_fetches_and_delays_no_other(
     internet: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow = [f"https://slow.example.net/{number}.xml" for number in range(20)]
@@ -467,7 +467,7 @@ MANY = [f"https://{host}.example.net/{number}.xml" for host in "abcdef" for numb
 
 @pytest.fixture
 def announced(internet: Web, monkeypatch: pytest.MonkeyPatch) -> list[Share]:
-    """Twelve feeds on six hosts, five for a run; and the shares that were announced on the bus."""
+    """Return the list of shares announced on the bus, for twelve feeds on six hosts and five feeds a run."""
     monkeypatch.setattr(shares, "FEEDS_A_RUN", 5)
     announced_shares: list[Share] = []
 
@@ -526,13 +526,13 @@ def test_a_killed_worker_keeps_its_share_until_the_lease_ends(
 
     assert run(share, share.until - timedelta(seconds=1)) == []
     run(None, NOW + MINUTE)
-    [again] = [one for one in announced if one.number == share.number]
+    [again] = [item for item in announced if item.number == share.number]
     late = poll_site_feeds([site(*MANY)], NOW + MINUTE, share=share)
     assert list(late) == []  # its feeds may be in another share by now
     assert sorted(run(again, NOW + MINUTE)) == [url for url in MANY if share.has(url)]
 
 
-def test_feeds_are_not_divided_anew_while_a_run_of_the_last_division_may_poll(announced: list[Share]) -> None:
+def test_feeds_are_not_divided_again_while_runs_of_the_last_division_may_poll(announced: list[Share]) -> None:
     fewer = MANY[:8]
     run(None, urls=fewer)
     [share] = announced
@@ -563,14 +563,14 @@ def test_a_run_that_is_announced_late_ends_with_its_division(
     assert len(run(share, late)) == 1
 
 
-def test_the_function_counts_what_became_of_feeds_entries_and_sites(internet: Web) -> None:
+def test_the_function_counts_the_outcomes_of_feeds_entries_and_sites(internet: Web) -> None:
     put_site(json.loads(site(FEED, OTHER).model_dump_json()))
     internet.answer(rss("A", "B").replace(b"https://www.example.com/B", b"javascript:alert(1)"))
     internet.answer(b"<html><body>Back soon.</body></html>", url=OTHER)
 
-    internet.behind.call("poll_feeds", {})
+    internet.aws.call("poll_feeds", {})
 
-    assert internet.behind.metrics == {"FeedsPolled": 2, "FeedsFailed": 1, "EntriesSent": 1, "EntriesSkipped": 1}
+    assert internet.aws.metrics == {"FeedsPolled": 2, "FeedsFailed": 1, "EntriesSent": 1, "EntriesSkipped": 1}
     assert internet.sent() == ["A"]
 
 
@@ -578,13 +578,13 @@ def test_the_function_counts_what_became_of_feeds_entries_and_sites(internet: We
 
 
 def built(minute: int, *titles: str) -> bytes:
-    """A feed that says that it was built so many minutes after eight."""
+    """Return a feed with its build date `minute` minutes after eight."""
     date = f"<lastBuildDate>Fri, 20 Nov 2026 08:{minute:02}:00 GMT</lastBuildDate>"
     return rss(*titles).replace(b"<channel>", f"<channel>{date}".encode())
 
 
 @pytest.mark.parametrize("answer", ["newest", "304"])
-def test_while_the_newest_answer_comes_as_well_a_stale_copy_is_never_taken(internet: Web, answer: str) -> None:
+def test_a_stale_copy_is_never_used_while_fresh_answers_arrive_too(internet: Web, answer: str) -> None:
     internet.answer(built(0, "A edited"), etag='"v2"')
     poll()
     internet.sent()
@@ -600,7 +600,7 @@ def test_while_the_newest_answer_comes_as_well_a_stale_copy_is_never_taken(inter
     assert internet.sent() == []
 
 
-def test_the_same_bytes_from_an_older_copy_are_no_news_and_make_nothing_older(internet: Web) -> None:
+def test_an_older_copy_with_the_same_bytes_changes_nothing(internet: Web) -> None:
     internet.answer(rss("A"), date="Fri, 20 Nov 2026 08:00:00 GMT")
     poll()
     internet.answer(rss("A"), date="Fri, 20 Nov 2026 07:00:00 GMT")

@@ -1,4 +1,4 @@
-"""Dates as feeds write them, read in a newsroom of Paris where they name no zone."""
+"""Dates of feeds; dates without a zone are read in the newsroom's zone, Paris."""
 
 from zoneinfo import ZoneInfo
 
@@ -22,11 +22,11 @@ DATES = {
     "November 20th, 2026": "2026-11-19T23:00:00Z",
     "2026-11-20T08:00:00.123456789+0530": "2026-11-20T02:30:00Z",
     "20261120T080000Z": "2026-11-20T08:00:00Z",
-    # As other readers met them: freeCodeCamp issue 43079, RssSyndication 2, feedjira 186.
+    # From other readers: freeCodeCamp issue 43079, RssSyndication 2, feedjira 186.
     "mié., 14 jul. 2021 13:00:00 +0000": "2021-07-14T13:00:00Z",
     "Вс, 12 фев 2017 00:00:00 +0700": "2017-02-11T17:00:00Z",
     "Ke, 30 Lok 2013 11:34:37 +0000": "2013-10-30T11:34:37Z",
-    # The weekday is the name of a month as well, and is not meant.
+    # The weekday is also the name of a month.
     "mar, 20 oct 2026 08:00:00 +0200": "2026-10-20T06:00:00Z",
     "1 juin 2026 08:00": "2026-06-01T06:00:00Z",
     "1 juil 2026 08:00": "2026-07-01T06:00:00Z",
@@ -36,14 +36,14 @@ DATES = {
     "Κυρ, 11 Ιούλ 2004 12:00:00 EST": "2004-07-11T17:00:00Z",
     "Fri, 20 Nov 2026T08:00:00Z": "2026-11-20T08:00:00Z",
     "Fri, 20 Nov 2026 8:0:5 GMT": "2026-11-20T08:00:05Z",
-    # Day and month in digits, where the weekday or the number of the day says which is which.
+    # Day and month in digits, which the weekday or the number of the day distinguishes.
     "Fri, 11/06/2026 - 15:21": "2026-11-06T14:21:00Z",
     "Thu, 11/06/2026 - 15:21": "2026-06-11T13:21:00Z",
     "20/11/2026 08:00": "2026-11-20T07:00:00Z",
     "11/20/2026 8:00:00 PM": "2026-11-20T19:00:00Z",
     "20-11-2026": "2026-11-19T23:00:00Z",
     "11/11/2026": "2026-11-10T23:00:00Z",
-    # A zone that the year round is one of two, and one that is none.
+    # A zone that has two offsets in a year, and a name that is no zone.
     "Fri, 20 Nov 2026 08:00:00 ET": "2026-11-20T13:00:00Z",
     "Mon, 20 Jul 2026 08:00:00 PT": "2026-07-20T15:00:00Z",
     "Fri, 20 Nov 2026 08:00:00 +3000": "2026-11-20T07:00:00Z",
@@ -51,7 +51,7 @@ DATES = {
     "Fri, 20 Nov 2026 08:00:00 America/Nowhere": "2026-11-20T07:00:00Z",
     "Fri, 20 Nov 2026 08:00:00 Indian/": "2026-11-20T07:00:00Z",
     "2026-11-20T08:00:00+05:30[Asia/Kolkata]": "2026-11-20T02:30:00Z",
-    # The instant is said before the place.
+    # The time comes before the place.
     "2026-07-20T08:00:00Z[Europe/London]": "2026-07-20T08:00:00Z",
     "Fri, 20 Nov 2026 08:00:00 UTC (America/New_York)": "2026-11-20T08:00:00Z",
     "Fri, 20 Nov 2026 08:00:00 CST/CDT": "2026-11-20T14:00:00Z",
@@ -59,7 +59,7 @@ DATES = {
     "Fri, 20 Nov 2026 08:00:00 Etc/GMT+5": "2026-11-20T13:00:00Z",
     "Fri, 20 Nov 2026 08:00:00 &#43;0530": "2026-11-20T02:30:00Z",
     "20 de noviembre del 2026, 8:05 p. m.": "2026-11-20T19:05:00Z",
-    # Days in digits, and what stands between them and the time.
+    # Days in digits, and separators between them and the time.
     "2026-11-20T08:00:9+05:30": "2026-11-20T02:30:09Z",
     "2026-11-20 at 08:00:00": "2026-11-20T07:00:00Z",
     "2004년 05월 28일  01:31:15": "2004-05-27T23:31:15Z",
@@ -68,13 +68,13 @@ DATES = {
     "2026-11-20T8:0:0Z": "2026-11-20T08:00:00Z",
     "2026-11-20-05:00": "2026-11-20T05:00:00Z",
     "Fri, 2026-11-20 08:00:00 +0000": "2026-11-20T08:00:00Z",
-    # "marraskuu" is November, and no kind of March.
+    # "marraskuu" is November, although it begins like March.
     "20. marraskuuta 2026 08:00": "2026-11-20T07:00:00Z",
     "20 de\N{NO-BREAK SPACE}de\u0301c. 2026": "2026-12-19T23:00:00Z",
     # A place that begins like a month.
     "20. Oktober 2026, Stuttgart": "2026-10-19T22:00:00Z",
 }
-# Two meanings, no day, or none at all: a guess would put a story hours or months away from its place.
+# Two meanings, no day, or no date: a guess could be wrong by hours or months.
 NO_DATES = (
     "11/10/2026 08:00",
     "Fri, 11/10/2026 08:00",
@@ -98,7 +98,7 @@ NO_DATES = (
 
 
 @pytest.mark.parametrize("text", DATES)
-def test_a_date_is_read_as_it_is_meant(text: str) -> None:
+def test_a_date_of_a_feed_is_read(text: str) -> None:
     date = instant(text, PARIS)
 
     assert date
@@ -106,5 +106,5 @@ def test_a_date_is_read_as_it_is_meant(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", NO_DATES)
-def test_what_is_no_date_or_could_be_two_is_none(text: str) -> None:
+def test_an_ambiguous_or_invalid_date_is_none(text: str) -> None:
     assert instant(text, PARIS) is None

@@ -1,4 +1,4 @@
-"""Titles, languages and instants: what comes in from everywhere, and the one form in which it goes out."""
+"""Titles, languages and instants of any source are written in one form."""
 
 import re
 import unicodedata
@@ -57,7 +57,7 @@ def test_a_title_is_cut_to_its_limit_and_does_not_end_in_a_space() -> None:
 
 
 @given(st.text(alphabet=st.characters(), max_size=200) | st.text("<>&;!-[]/abCDATA#x0 \ud800\udc00", max_size=80))
-def test_whatever_comes_the_title_is_legal_xml_in_one_line(text: str) -> None:
+def test_every_title_is_legal_xml_in_one_line(text: str) -> None:
     for title in (clean(text), clean_html(text)):
         title.encode()
         etree.Element("title").text = title  # lxml refuses what XML 1.0 forbids
@@ -142,7 +142,7 @@ def test_an_iso_instant_is_read_in_utc(text: str, instant: datetime) -> None:
         ("9999-12-31T23:59:59-14:00", "outside what a sitemap can contain"),
     ],
 )
-def test_what_is_no_instant_is_refused_with_what_to_change(text: str, wrong: str) -> None:
+def test_a_text_that_is_no_instant_is_refused_with_the_correction(text: str, wrong: str) -> None:
     with pytest.raises(ValueError, match=re.escape(wrong)):
         parse(text)
 
@@ -163,7 +163,7 @@ INSTANTS = st.datetimes(datetime(2, 1, 1), datetime(9999, 12, 1), timezones=ZONE
 
 
 @given(INSTANTS, INSTANTS)
-def test_written_instants_can_be_read_again_and_sort_as_they_are(one: datetime, other: datetime) -> None:
+def test_formatted_instants_can_be_parsed_and_sort_by_time(one: datetime, other: datetime) -> None:
     one, other = utc(one), utc(other)
     assert parse(exact(one)) == one
     assert parse(iso(one)) == whole(one)

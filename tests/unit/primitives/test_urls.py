@@ -1,4 +1,4 @@
-"""URLs of pages: one spelling for each page (R1.4-R1.6), and a clear word about what is none."""
+"""URLs of pages: one normalised form per page (R1.4-R1.6), and a clear error for an invalid URL."""
 
 import re
 from urllib.parse import urlsplit
@@ -85,13 +85,13 @@ def test_a_page_has_one_spelling(url: str, spelling: str) -> None:
         ("https://www.example.com/?q=\udc00", "has half a character in it"),
     ],
 )
-def test_what_has_no_place_in_a_sitemap_is_refused_with_what_is_wrong(url: str, wrong: str) -> None:
+def test_an_invalid_url_is_refused_with_the_reason(url: str, wrong: str) -> None:
     with pytest.raises(ValueError, match=re.escape(wrong)):
         canonical(url)
 
 
 @pytest.mark.parametrize("ending", ["x", "ü", "%C3%BC"])
-def test_the_final_spelling_is_counted(ending: str) -> None:
+def test_the_length_limit_applies_to_the_normalised_url(ending: str) -> None:
     final = len(canonical(HOME + ending)) - len(HOME)
     fits = HOME + "a" * (LOC_CHARACTERS_MAX - len(HOME) - final) + ending
 
@@ -121,7 +121,7 @@ PIECES = st.text(alphabet=st.characters(), max_size=20) | st.text("abü%2fF?&=#/
 
 
 @given(st.sampled_from(["https://www.example.com", "https://", "http:", "", "https://müller.example"]), PIECES, PIECES)
-def test_whatever_comes_a_spelling_is_legal_and_final(start: str, path: str, query: str) -> None:
+def test_every_normalised_url_is_valid_and_stays_unchanged(start: str, path: str, query: str) -> None:
     try:
         spelling = canonical(f"{start}/{path}?{query}")
     except ValueError as refused:

@@ -1,4 +1,4 @@
-"""WebSub: the poller subscribes at a hub, the hub verifies and pushes, and neither waits for the other."""
+"""WebSub: the poller subscribes at a hub, and the hub verifies and pushes independently of the poller."""
 
 import base64
 import hmac
@@ -47,15 +47,15 @@ def rss(*titles: str, hub: str = HUB, topic: str = FEED) -> bytes:
 
 @dataclass
 class Internet:
-    """A feed, and a hub that remembers what it was asked; `at_once` is what it does before it answers."""
+    """A feed, and a hub that stores its requests and calls `before_answer` before it answers."""
 
-    behind: MotoAws
+    aws: MotoAws
     body: bytes = rss("A")
     status: int = 202
     fails: bool = False
     etag: str | None = None
     requests: list[tuple[str, dict[str, str]]] = field(default_factory=list)
-    at_once: Callable[[], object] = lambda: None
+    before_answer: Callable[[], object] = lambda: None
     while_fetching: Callable[[], object] = lambda: None
 
     def fetch(self, url: str, headers: Mapping[str, str]) -> client.Response:
@@ -70,7 +70,7 @@ class Internet:
     def post(self, url: str, form: Mapping[str, str], headers: Mapping[str, str]) -> client.Response:
         assert headers["User-Agent"].startswith("Stoppress/")
         self.requests.append((url, dict(form)))
-        self.at_once()
+        self.before_answer()
         return client.Response(self.status, {}, b"out of <b>order</b>", url)
 
     @property
@@ -80,7 +80,7 @@ class Internet:
     def verify(
         self, changes: Mapping[str, str] = MappingProxyType({}), form: Mapping[str, str] | None = None
     ) -> dict[str, Any]:
-        """The hub asks back."""
+        """Have the hub verify the subscription."""
         form = form or self.form
         query = {
             "hub.mode": "subscribe",
@@ -112,19 +112,19 @@ class Internet:
             "isBase64Encoded": True,
             **how,
         }
-        answer: dict[str, Any] = self.behind.call("receive_push", event)
+        answer: dict[str, Any] = self.aws.call("receive_push", event)
         return answer
 
 
 @pytest.fixture
 def internet(monkeypatch: pytest.MonkeyPatch) -> Iterator[Internet]:
-    with opened(NOW) as behind:
-        behind.secret("websub", MASTER)
-        behind.site(feeds=[FEED])
-        made = Internet(behind)
-        monkeypatch.setattr(client, "fetch", made.fetch)
-        monkeypatch.setattr(client, "post", made.post)
-        yield made
+    with opened(NOW) as aws:
+        aws.secret("websub", MASTER)
+        aws.site(feeds=[FEED])
+        internet = Internet(aws)
+        monkeypatch.setattr(client, "fetch", internet.fetch)
+        monkeypatch.setattr(client, "post", internet.post)
+        yield internet
 
 
 def site(*feeds: Any, version: int = 1) -> Site:
@@ -133,12 +133,12 @@ def site(*feeds: Any, version: int = 1) -> Site:
 
 
 def poll(internet: Internet, after: timedelta = timedelta(), configured: Site | None = None) -> list[PollOutcome]:
-    internet.behind.clock.move_to(NOW + after)
+    internet.aws.clock.move_to(NOW + after)
     return list(polling.poll_site_feeds([configured or site()], NOW + after))
 
 
 def sent(internet: Internet) -> list[str]:
-    return sorted(from_message(body).title for body in internet.behind.taken("articles"))
+    return sorted(from_message(body).title for body in internet.aws.taken("articles"))
 
 
 def state() -> Subscription:
@@ -148,20 +148,20 @@ def state() -> Subscription:
 
 
 def next_poll(internet: Internet) -> str:
-    return str(internet.behind.item(*feed_key(HOST, FEED))["next_poll_at"])
+    return str(internet.aws.item(*feed_key(HOST, FEED))["next_poll_at"])
 
 
-def subscribed(internet: Internet) -> None:
+def subscribe_now(internet: Internet) -> None:
     poll(internet)
     assert internet.verify()["statusCode"] == 200
     assert sent(internet) == ["A"]
 
 
-# ── asking ──
+# ── subscription requests ──
 
 
 def test_a_stack_without_hubs_asks_no_hub_and_trusts_none(internet: Internet, monkeypatch: pytest.MonkeyPatch) -> None:
-    subscribed(internet)
+    subscribe_now(internet)
     monkeypatch.setenv("WEBSUB_URL", "")
     internet.body = rss("A", "B")
     with counted("secretsmanager", "GetSecretValue") as reads:
@@ -174,7 +174,7 @@ def test_a_stack_without_hubs_asks_no_hub_and_trusts_none(internet: Internet, mo
     assert next_poll(internet) == "2026-11-21T08:01:00Z", "a hub that pushes nothing must not delay the poll"
 
 
-def test_a_hub_is_asked_to_subscribe_and_its_secrets_stand_in_no_item_and_no_log(internet: Internet) -> None:
+def test_a_hub_gets_a_subscription_request_and_no_secret_is_stored_or_logged(internet: Internet) -> None:
     outcomes = poll(internet)
 
     assert [outcome.result for outcome in outcomes] == ["changed", "subscribing"]
@@ -187,7 +187,7 @@ def test_a_hub_is_asked_to_subscribe_and_its_secrets_stand_in_no_item_and_no_log
     internet.verify()
     internet.push(rss("B"))
     internet.push(rss("B"), headers={})
-    stored_or_logged = str(internet.behind.item(*subscription_key(HOST, FEED))) + str(internet.behind.log)
+    stored_or_logged = str(internet.aws.item(*subscription_key(HOST, FEED))) + str(internet.aws.log)
     assert form["hub.secret"] not in stored_or_logged
     assert form["hub.callback"].rpartition("-")[2] not in stored_or_logged
 
@@ -200,7 +200,7 @@ def test_a_hub_is_asked_to_subscribe_and_its_secrets_stand_in_no_item_and_no_log
         (rss("A").replace(b'rel="self"', b'rel="via"'), {}, [FEED]),  # the URL of the feed is its name
     ],
 )
-def test_a_hub_is_asked_for_a_feed_by_its_name_if_both_allow_it(
+def test_a_hub_is_asked_for_the_feeds_own_topic_if_both_allow_it(
     internet: Internet, body: bytes, settings: dict[str, Any], topics: list[str]
 ) -> None:
     internet.body = body
@@ -209,9 +209,9 @@ def test_a_hub_is_asked_for_a_feed_by_its_name_if_both_allow_it(
     assert [form["hub.topic"] for _, form in internet.requests] == topics
 
 
-def test_a_secret_that_is_missing_is_reported_and_harms_no_poll(internet: Internet) -> None:
-    internet.behind.secret("websub", " ")
-    internet.behind.forget_secrets()
+def test_a_missing_secret_is_reported_and_does_not_stop_the_poll(internet: Internet) -> None:
+    internet.aws.secret("websub", " ")
+    internet.aws.forget_secrets()
 
     outcomes = poll(internet)
 
@@ -221,9 +221,9 @@ def test_a_secret_that_is_missing_is_reported_and_harms_no_poll(internet: Intern
     assert "is empty" in str(state().refused)
 
 
-def test_a_hub_that_takes_longer_than_the_run_keeps_nobody_and_is_asked_again(internet: Internet) -> None:
+def test_a_hub_that_answers_after_the_run_is_asked_again(internet: Internet) -> None:
     over = threading.Event()
-    internet.at_once = over.wait
+    internet.before_answer = over.wait
 
     ends = time.monotonic() + 0.5
     deadline = Deadline(lambda: 1_000 * (ends - time.monotonic()))
@@ -235,19 +235,19 @@ def test_a_hub_that_takes_longer_than_the_run_keeps_nobody_and_is_asked_again(in
     assert state().is_to_ask(HUB, FEED, NOW + RETRY_FIRST)
 
 
-def test_a_hub_that_asks_back_and_then_breaks_off_is_subscribed_to(internet: Internet) -> None:
+def test_a_hub_that_verifies_and_then_disconnects_is_subscribed_to(internet: Internet) -> None:
     def verify_and_break() -> None:
         internet.verify()
         raise errors.Unreachable("hub.example.net: the connection broke off")
 
-    internet.at_once = verify_and_break
+    internet.before_answer = verify_and_break
     poll(internet)
 
     assert state().holds(NOW)
     assert state().refused is None
 
 
-def test_of_two_pollers_one_asks(internet: Internet) -> None:
+def test_of_two_pollers_one_requests_the_subscription(internet: Internet) -> None:
     requests = []
     feed = DueFeed(site(), site().feeds[0], FeedState(), None, NOW)
     with once_before(table, "put", lambda: requests.append(subscribe.prepare_request(feed, HUB, FEED))):
@@ -258,10 +258,10 @@ def test_of_two_pollers_one_asks(internet: Internet) -> None:
     assert state().asks == 1
 
 
-# ── asked back ──
+# ── verification ──
 
 
-def test_a_challenge_is_echoed_as_plain_text_for_what_was_asked_for_alone(internet: Internet) -> None:
+def test_a_challenge_is_echoed_as_plain_text_for_a_requested_topic_only(internet: Internet) -> None:
     poll(internet)
     before = state()
     assert internet.verify({"hub.topic": f"{FEED}?all"})["statusCode"] == 404
@@ -271,12 +271,12 @@ def test_a_challenge_is_echoed_as_plain_text_for_what_was_asked_for_alone(intern
 
     assert (answer["statusCode"], answer["body"]) == (200, "<script>+é&")
     assert answer["headers"] == {"content-type": "text/plain; charset=utf-8", "x-content-type-options": "nosniff"}
-    assert internet.behind.metrics == {"HubsConfirmed": 1, "HubsRefused": 2}
+    assert internet.aws.metrics == {"HubsConfirmed": 1, "HubsRefused": 2}
 
 
-def test_a_feed_that_was_just_configured_is_known_to_who_has_an_older_configuration(internet: Internet) -> None:
+def test_a_new_feed_is_verified_though_an_older_configuration_is_cached(internet: Internet) -> None:
     sites.load(HOST)
-    internet.behind.clock.shift(10)
+    internet.aws.clock.shift(10)
     new = f"https://{HOST}/new.xml"
     put_site(json.loads(site(new).model_dump_json()))
     internet.body = rss("A", topic=new)
@@ -285,8 +285,8 @@ def test_a_feed_that_was_just_configured_is_known_to_who_has_an_older_configurat
     assert internet.verify()["statusCode"] == 200
 
 
-def test_500_made_up_callbacks_cost_no_call(internet: Internet) -> None:
-    internet.behind.forget_secrets()
+def test_500_forged_callbacks_make_no_call_of_aws(internet: Internet) -> None:
+    internet.aws.forget_secrets()
     sites.forget()
     with counted("secretsmanager", "GetSecretValue") as secrets_read, counted("dynamodb", "*") as reads:
         for number in range(500):
@@ -299,7 +299,7 @@ def test_500_made_up_callbacks_cost_no_call(internet: Internet) -> None:
 
 
 def test_two_stories_that_are_pushed_under_a_guid_known_as_shared_are_two(internet: Internet) -> None:
-    """By its guid the second would be the first one at a new URL, and take its place."""
+    """With a trusted guid, the second story would replace the first at a new URL."""
 
     def under_one_guid(*titles: str) -> bytes:
         body = rss(*titles)
@@ -310,23 +310,23 @@ def test_two_stories_that_are_pushed_under_a_guid_known_as_shared_are_two(intern
     internet.body = under_one_guid("A", "B")
     poll(internet)
     internet.verify()
-    internet.behind.taken("articles")
-    for later in (MINUTE, 2 * MINUTE):  # what a feed shows by itself once does not make the guid good again
+    internet.aws.taken("articles")
+    for later in (MINUTE, 2 * MINUTE):  # one poll without the conflict does not make the guid trusted again
         internet.body = under_one_guid("B")
         poll(internet, later)
 
     for title in "CD":
         internet.push(under_one_guid(title))
 
-    events = [from_message(body) for body in internet.behind.taken("articles")]
+    events = [from_message(body) for body in internet.aws.taken("articles")]
     assert [event.id for event in events] == [f"https://{HOST}/C", f"https://{HOST}/D"]
 
 
 def test_the_entries_of_a_push_are_not_compared_with_each_other(
     internet: Internet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A feed of thousands that is pushed whole would be millions of comparisons."""
-    subscribed(internet)
+    """A pushed feed of thousands of entries would need millions of comparisons."""
+    subscribe_now(internet)
     with monkeypatch.context() as patch:
         patch.setattr(ArticleEvent, "__eq__", lambda *_: pytest.fail("two entries were compared"))
         assert internet.push(rss("B", "C", "D"))["statusCode"] == 202
@@ -334,8 +334,8 @@ def test_the_entries_of_a_push_are_not_compared_with_each_other(
     assert len(state().pushed) == 3
 
 
-def test_a_push_is_signed_over_the_raw_bytes_whatever_the_gateway_makes_of_them(internet: Internet) -> None:
-    subscribed(internet)
+def test_a_push_is_verified_over_the_raw_bytes_in_both_payload_encodings(internet: Internet) -> None:
+    subscribe_now(internet)
     body = rss("Fée").decode().encode("latin-1")
     body = b'<?xml version="1.0" encoding="iso-8859-1"?>' + body
 
@@ -346,16 +346,14 @@ def test_a_push_is_signed_over_the_raw_bytes_whatever_the_gateway_makes_of_them(
 
 
 @pytest.mark.parametrize("signature", [None, "sha256=00"])
-def test_what_the_hub_has_not_signed_is_answered_like_any_other_and_ignored(
-    internet: Internet, signature: str | None
-) -> None:
-    subscribed(internet)
+def test_an_unsigned_push_is_answered_like_any_other_and_ignored(internet: Internet, signature: str | None) -> None:
+    subscribe_now(internet)
     headers = {"x-hub-signature": signature} if signature else {}
 
     assert internet.push(rss("B"), headers=headers)["statusCode"] == 202
     assert sent(internet) == []
-    assert internet.behind.metrics == {"HubsConfirmed": 1, "PushesIgnored": 1}
-    assert internet.behind.log[-1]["signature"] == (signature or "none")
+    assert internet.aws.metrics == {"HubsConfirmed": 1, "PushesIgnored": 1}
+    assert internet.aws.log[-1]["signature"] == (signature or "none")
 
 
 def remove_site(internet: Internet) -> None:
@@ -363,15 +361,15 @@ def remove_site(internet: Internet) -> None:
     sites.forget()
 
 
-def take_the_hub_out(internet: Internet) -> None:
-    """Whoever has ceased to trust a hub takes it out of the feed, and names no other."""
+def remove_hub(internet: Internet) -> None:
+    """Remove the hub from the feed, as a publisher does who no longer trusts it."""
     internet.body = rss("A", hub="")
     poll(internet, MINUTE)
 
 
-@pytest.mark.parametrize("end", [lambda internet: internet.behind.site(feeds=[]), remove_site, take_the_hub_out])
-def test_a_push_for_a_feed_that_nobody_wants_is_gone(internet: Internet, end: Callable[[Internet], None]) -> None:
-    subscribed(internet)
+@pytest.mark.parametrize("end", [lambda internet: internet.aws.site(feeds=[]), remove_site, remove_hub])
+def test_a_push_for_a_removed_feed_is_answered_410(internet: Internet, end: Callable[[Internet], None]) -> None:
+    subscribe_now(internet)
     end(internet)
 
     assert internet.push(rss("B"))["statusCode"] == 410
@@ -380,10 +378,10 @@ def test_a_push_for_a_feed_that_nobody_wants_is_gone(internet: Internet, end: Ca
     assert internet.verify()["statusCode"] == 404
 
 
-def test_a_push_that_ended_the_function_is_not_read_again_but_has_the_feed_polled(
+def test_a_push_that_crashed_the_function_is_replaced_by_a_poll(
     internet: Internet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    subscribed(internet)
+    subscribe_now(internet)
     before = next_poll(internet)
 
     def end_the_function(*_: Any) -> None:
@@ -397,16 +395,16 @@ def test_a_push_that_ended_the_function_is_not_read_again_but_has_the_feed_polle
     assert sent(internet) == []
     assert next_poll(internet) < before
 
-    assert internet.push(rss("C"))["statusCode"] == 202  # another document is read
+    assert internet.push(rss("C"))["statusCode"] == 202  # another document is accepted
     internet.body = rss("C", "B", "A")
     assert [outcome.sent for outcome in poll(internet, MINUTE)] == [1]
-    assert internet.behind.metrics["PushesUnread"] == 2
+    assert internet.aws.metrics["PushesUnread"] == 2
 
 
 def test_a_push_that_cannot_be_read_shortens_no_pause_that_the_server_asked_for(
     internet: Internet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    subscribed(internet)
+    subscribe_now(internet)
     busy = client.Response(429, {"retry-after": "7200"}, b"", FEED)
     monkeypatch.setattr(client, "fetch", lambda *_: busy)
     poll(internet, MINUTE)
@@ -416,9 +414,9 @@ def test_a_push_that_cannot_be_read_shortens_no_pause_that_the_server_asked_for(
     assert next_poll(internet) == before
 
 
-def test_a_poll_that_was_under_way_when_a_push_asked_for_one_comes_again(internet: Internet) -> None:
-    """Else its own state, with the next poll far away, would be written over the wish."""
-    subscribed(internet)
+def test_a_push_during_a_poll_can_request_another_poll(internet: Internet) -> None:
+    """Otherwise the poll's own state, with a later next poll, would overwrite the request."""
+    subscribe_now(internet)
     internet.push(rss("B"))
     sent(internet)
     poll(internet, 5 * HOUR)
@@ -436,8 +434,8 @@ def test_a_poll_that_was_under_way_when_a_push_asked_for_one_comes_again(interne
     assert sent(internet) == ["C"]
 
 
-def test_a_push_while_a_poll_is_under_way_loses_and_repeats_nothing_of_either(internet: Internet) -> None:
-    subscribed(internet)
+def test_a_push_during_a_poll_loses_and_repeats_no_entry(internet: Internet) -> None:
+    subscribe_now(internet)
     internet.while_fetching = lambda: internet.push(rss("B"))
     internet.body = rss("B", "A")
 
@@ -452,30 +450,30 @@ def test_a_push_while_a_poll_is_under_way_loses_and_repeats_nothing_of_either(in
 def test_a_push_before_its_feed_was_polled_is_older_than_what_the_feed_lists(
     internet: Internet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run of many feeds takes a while. Else recording would drop the feed's newer event as a late one."""
-    subscribed(internet)
+    """In a long run of many feeds, recording would otherwise drop the feed's newer event as late."""
+    subscribe_now(internet)
     passed = iter([0.0])
     monkeypatch.setattr(polling, "time", SimpleNamespace(monotonic=lambda: next(passed, 30.0)))
 
     def pushed() -> None:
-        internet.behind.clock.shift(20)
+        internet.aws.clock.shift(20)
         internet.push(edition("Pushed"))
         internet.body = edition("Edited since")
 
     with once_before(table, "put", pushed):
         poll(internet, MINUTE)
 
-    [before, after] = [from_message(body) for body in internet.behind.taken("articles")]
+    [before, after] = [from_message(body) for body in internet.aws.taken("articles")]
     assert (before.title, after.title) == ("Pushed", "Edited since")
     assert order_of(before).is_before(order_of(after))
 
 
 @pytest.mark.parametrize("meanwhile", [lambda internet: internet.push(rss("C")), Internet.verify])
-def test_a_push_at_the_same_time_as_another_request_of_the_hub_is_remembered(
+def test_a_push_concurrent_with_another_request_of_the_hub_is_recorded(
     internet: Internet, meanwhile: Callable[[Internet], object]
 ) -> None:
-    subscribed(internet)
-    internet.behind.clock.shift(MINUTE)
+    subscribe_now(internet)
+    internet.aws.clock.shift(MINUTE)
 
     with once_before(table, "put", lambda: internet.push(rss("B"))):
         meanwhile(internet)
@@ -489,10 +487,10 @@ def test_a_push_at_the_same_time_as_another_request_of_the_hub_is_remembered(
     [("sqs", "SendMessageBatch", False), ("sqs", "SendMessageBatch", True), ("dynamodb", "PutItem", False),
      ("dynamodb", "PutItem", True), ("dynamodb", "BatchGetItem", False)],
 )  # fmt: skip
-def test_a_push_that_fails_half_way_is_503_and_good_when_it_comes_again(
+def test_a_push_that_fails_half_way_is_503_and_accepted_when_repeated(
     internet: Internet, service: str, operation: str, *, applied: bool
 ) -> None:
-    subscribed(internet)
+    subscribe_now(internet)
     with failing(service, operation, applied=applied):
         assert internet.push(rss("B"))["statusCode"] == 503
     assert internet.push(rss("B"))["statusCode"] == 202
@@ -500,18 +498,18 @@ def test_a_push_that_fails_half_way_is_503_and_good_when_it_comes_again(
     assert set(sent(internet)) == {"B"}
     internet.body = rss("B", "A")
     assert poll(internet, MINUTE)[0].sent == 0
-    assert internet.behind.metrics == {"HubsConfirmed": 1, "PushesFailed": 1, "PushesTaken": 1}
+    assert internet.aws.metrics == {"HubsConfirmed": 1, "PushesFailed": 1, "PushesTaken": 1}
 
 
-def test_why_we_are_at_fault_is_for_the_log_alone(internet: Internet) -> None:
-    """Before a token is known anybody may ask, and AWS' own words name the account and the role."""
-    subscribed(internet)
+def test_the_cause_of_an_internal_error_is_only_logged(internet: Internet) -> None:
+    """Requests are unauthenticated until the token is verified, and AWS' messages contain account and role."""
+    subscribe_now(internet)
     secrets.forget()
     with failing("secretsmanager", "GetSecretValue"):
         answers = [internet.push(rss("B"))]
     with failing("secretsmanager", "GetSecretValue"):
         answers.append(internet.verify())
-    assert all("GetSecretValue" in line["cause"] for line in internet.behind.log[-2:])
+    assert all("GetSecretValue" in line["cause"] for line in internet.aws.log[-2:])
     put_site({"host": HOST})  # a site that cannot be read
     table.delete(f"site#{HOST}", "v000001")
     sites.forget()
@@ -523,17 +521,17 @@ def test_why_we_are_at_fault_is_for_the_log_alone(internet: Internet) -> None:
     ]
 
 
-def test_what_is_no_base64_or_too_large_is_refused(internet: Internet) -> None:
-    subscribed(internet)
+def test_a_push_that_is_no_base64_or_too_large_is_refused(internet: Internet) -> None:
+    subscribe_now(internet)
 
     assert internet.push(b"", body="not base64!")["statusCode"] == 400
     assert internet.push(b"x" * (push.BODY_BYTES_MAX + 1))["statusCode"] == 413
-    assert internet.behind.metrics["PushesRefused"] == 2
+    assert internet.aws.metrics["PushesRefused"] == 2
 
 
 def test_a_lease_is_renewed_while_the_feed_itself_cannot_be_polled(internet: Internet) -> None:
-    """Then the hub is the only way in."""
-    subscribed(internet)
+    """In this case the hub is the only source of entries."""
+    subscribe_now(internet)
     internet.fails = True
     for day in range(1, 9):
         poll(internet, day * DAY)
@@ -545,11 +543,11 @@ def test_a_lease_is_renewed_while_the_feed_itself_cannot_be_polled(internet: Int
     assert sent(internet) == ["B"]
 
 
-# ── polling while pushes come ──
+# ── polls during pushes ──
 
 
-def test_a_trust_is_kept_where_the_queue_fails(internet: Internet) -> None:
-    subscribed(internet)
+def test_a_failing_queue_does_not_end_the_trust_in_a_hub(internet: Internet) -> None:
+    subscribe_now(internet)
     internet.push(rss("B"))
     sent(internet)
     internet.body = rss("B", "A")
@@ -564,10 +562,10 @@ def test_a_trust_is_kept_where_the_queue_fails(internet: Internet) -> None:
     assert sent(internet) == ["C"]
 
 
-def test_a_subscription_that_another_has_taken_the_place_of_is_not_written_over(internet: Internet) -> None:
-    subscribed(internet)
+def test_a_replaced_subscription_is_not_overwritten(internet: Internet) -> None:
+    subscribe_now(internet)
     other = Subscription(OTHER, FEED, asked_at=NOW, asks=1)
-    rev = int(internet.behind.item(*subscription_key(HOST, FEED))["rev"])
+    rev = int(internet.aws.item(*subscription_key(HOST, FEED))["rev"])
     with once_before(table, "put", lambda: table.put(subscription_item(HOST, FEED, other), rev)):
         internet.push(rss("B"))
 
@@ -575,7 +573,7 @@ def test_a_subscription_that_another_has_taken_the_place_of_is_not_written_over(
     assert sent(internet) == ["B"]
 
 
-# ── the last word of an entry ──
+# ── the last version of an entry ──
 
 
 def edition(title: str) -> bytes:
@@ -585,9 +583,9 @@ def edition(title: str) -> bytes:
 @pytest.mark.parametrize(
     "ways", [("push", "push", "poll"), ("push", "poll", "push"), ("poll", "push", "push")], ids="-".join
 )
-def test_an_edit_that_is_taken_back_is_sent_whichever_way_it_comes(internet: Internet, ways: tuple[str, ...]) -> None:
-    """The table has what the last poll saw, the subscription what pushes brought since: the later of both counts."""
-    subscribed(internet)
+def test_a_reverted_edit_is_sent_from_pushes_and_polls(internet: Internet, ways: tuple[str, ...]) -> None:
+    """The table has the entries of the last poll, the subscription those of later pushes; the later version counts."""
+    subscribe_now(internet)
     for minute, way in enumerate([*ways, "poll"], start=1):
         title = f"Edited in minute {minute}" if minute % 2 else "A"
         if way == "push":
@@ -598,9 +596,9 @@ def test_an_edit_that_is_taken_back_is_sent_whichever_way_it_comes(internet: Int
         assert sent(internet) == [title]
 
 
-def test_an_unchanged_feed_whose_pushes_had_changes_is_read_whole_the_next_time(internet: Internet) -> None:
+def test_an_unchanged_feed_is_read_in_full_after_pushes_with_changes(internet: Internet) -> None:
     internet.etag = '"v1"'
-    subscribed(internet)
+    subscribe_now(internet)
     internet.push(edition("Edited"))
     assert sent(internet) == ["Edited"]
 

@@ -1,4 +1,4 @@
-"""Webhooks: each answer with its sentence, and nothing queued of what is refused."""
+"""Webhooks: each answer has its message, and refused deliveries are not queued."""
 
 import base64
 import gzip
@@ -33,20 +33,20 @@ PUBLISHED = {"type": "article.published", "timestamp": "2026-11-20T08:00:00Z", "
 
 
 @pytest.fixture(scope="module")
-def behind() -> Iterator[MotoAws]:
+def aws() -> Iterator[MotoAws]:
     with moto_aws.opened(MORNING) as opened:
         yield opened
 
 
 @pytest.fixture(autouse=True)
-def fresh(behind: MotoAws) -> None:
+def fresh(aws: MotoAws) -> None:
     """Begin every test with the first secret, this site, and the clock at eight."""
-    behind.clock.move_to(MORNING)
-    behind.site(sources={"cms": {"secret": "cms"}, "mute": {}})
-    behind.secret(f"webhooks/{HOST}/cms", SECRET)
-    behind.forget_secrets()
+    aws.clock.move_to(MORNING)
+    aws.site(sources={"cms": {"secret": "cms"}, "mute": {}})
+    aws.secret(f"webhooks/{HOST}/cms", SECRET)
+    aws.forget_secrets()
     refusing.forget()
-    behind.taken("articles")
+    aws.taken("articles")
 
 
 def request(
@@ -59,7 +59,7 @@ def request(
     encoded: bool = False,
     headers: dict[str, str] | None = None,
 ) -> dict[str, Any]:
-    """A request as API Gateway hands it over (payload 2.0), signed."""
+    """Return a signed request in API Gateway's payload format 2.0."""
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
     signed = signing.signed(Request({}, raw), "standard", secret, "msg-1", at).headers
     return {
@@ -75,74 +75,74 @@ def request(
     }  # fmt: skip
 
 
-def answered(behind: MotoAws, event: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-    answer = behind.call("receive_webhook", event)
+def send(aws: MotoAws, event: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    answer = aws.call("receive_webhook", event)
     assert answer["headers"] == {"content-type": "application/json"}
     return answer["statusCode"], json.loads(answer["body"])
 
 
-def sent(behind: MotoAws) -> tuple[list[ArticleEvent], list[Report]]:
-    """The events and the reports of refusals on the articles queue."""
-    bodies = [(body, json.loads(body)) for body in behind.taken("articles")]
+def sent(aws: MotoAws) -> tuple[list[ArticleEvent], list[Report]]:
+    """Return the events and the reports of refusals on the articles queue."""
+    bodies = [(body, json.loads(body)) for body in aws.taken("articles")]
     events = [from_message(body) for body, document in bodies if "refusals" not in document]
     return events, [read_report(document) for _, document in bodies if "refusals" in document]
 
 
-def queued(behind: MotoAws) -> list[ArticleEvent]:
-    return sent(behind)[0]
+def queued(aws: MotoAws) -> list[ArticleEvent]:
+    return sent(aws)[0]
 
 
-def refused(behind: MotoAws, event: dict[str, Any], status: int) -> str:
-    got, reply = answered(behind, event)
-    assert got == status, reply
-    assert queued(behind) == []
+def send_refused(aws: MotoAws, event: dict[str, Any], status: int) -> str:
+    actual, reply = send(aws, event)
+    assert actual == status, reply
+    assert queued(aws) == []
     error: str = reply["error"]
     return error
 
 
-# ── what is taken ──
+# ── accepted deliveries ──
 
 
-def test_a_publication_is_queued_counted_logged_and_answered(behind: MotoAws) -> None:
-    before = behind.metrics["WebhooksQueued"]
-    assert answered(behind, request()) == (
+def test_a_publication_is_queued_counted_logged_and_answered(aws: MotoAws) -> None:
+    before = aws.metrics["WebhooksQueued"]
+    assert send(aws, request()) == (
         200,
         {"status": "queued", "site": HOST, "source": "cms", "id": "1042", "action": "publish"},
     )
-    [event] = queued(behind)
+    [event] = queued(aws)
     assert (event.site, event.name, event.received_at, event.delivery) == (HOST, "cms#1042", MORNING, "msg-1")
     assert (event.url, event.title) == (page("2026/11/20/flood"), "Flood closes the harbour")
-    assert behind.metrics["WebhooksQueued"] == before + 1
-    line = behind.log[-1]
+    assert aws.metrics["WebhooksQueued"] == before + 1
+    line = aws.log[-1]
     assert (line["message"], line["site"], line["source"], line["http_status"]) == ("delivery", HOST, "cms", 200)
-    assert SECRET not in json.dumps(behind.log)
+    assert SECRET not in json.dumps(aws.log)
 
 
-def test_a_body_in_base64_and_headers_in_capitals_are_the_same_delivery(behind: MotoAws) -> None:
+def test_a_body_in_base64_and_headers_in_capitals_are_the_same_delivery(aws: MotoAws) -> None:
     body = json.dumps(PUBLISHED | {"data": ARTICLE | {"title": "Überschwemmung 🌊"}}, ensure_ascii=False).encode()
     marked, capitals = request(b"\xef\xbb\xbf" + body), request(body)
     capitals["headers"] = {name.upper(): value for name, value in capitals["headers"].items()}
     for event in (request(body), request(body, encoded=True), marked, capitals):
-        assert answered(behind, event)[0] == 200
-    first, *others = queued(behind)
+        assert send(aws, event)[0] == 200
+    first, *others = queued(aws)
     assert others == [first] * 3
     assert first.title == "Überschwemmung 🌊"
 
 
-def test_a_wrong_signature_is_counted_for_a_known_source_alone(behind: MotoAws) -> None:
-    before = behind.metrics["WebhooksUnverified"]
-    answered(behind, request(source="other"))
-    answered(behind, request(site="stranger.example.com"))
-    answered(behind, request(source="mute"))
-    answered(behind, request())
-    assert behind.metrics["WebhooksUnverified"] == before
-    answered(behind, request(secret="whsec_b3RoZXI="))
-    assert behind.metrics["WebhooksUnverified"] == before + 1
+def test_a_wrong_signature_is_counted_for_a_known_source_only(aws: MotoAws) -> None:
+    before = aws.metrics["WebhooksUnverified"]
+    send(aws, request(source="other"))
+    send(aws, request(site="stranger.example.com"))
+    send(aws, request(source="mute"))
+    send(aws, request())
+    assert aws.metrics["WebhooksUnverified"] == before
+    send(aws, request(secret="whsec_b3RoZXI="))
+    assert aws.metrics["WebhooksUnverified"] == before + 1
 
 
-def test_a_refused_article_is_reported_with_its_names_and_named_in_the_log(behind: MotoAws) -> None:
-    status, reply = answered(behind, request(PUBLISHED | {"data": ARTICLE | {"title": ""}}))
-    events, [report] = sent(behind)
+def test_a_refused_article_is_reported_and_logged_with_its_id_and_url(aws: MotoAws) -> None:
+    status, reply = send(aws, request(PUBLISHED | {"data": ARTICLE | {"title": ""}}))
+    events, [report] = sent(aws)
 
     assert (status, events) == (400, [])
     reason = "title: is empty: give the headline as readers see it"
@@ -157,19 +157,19 @@ def test_a_refused_article_is_reported_with_its_names_and_named_in_the_log(behin
         delivery="msg-1",
     )
     assert report == Report(site=HOST, source="cms", at=MORNING, refusals=(refusal,))
-    assert (behind.log[-1]["id"], behind.log[-1]["url"]) == ("1042", page("2026/11/20/flood"))
+    assert (aws.log[-1]["id"], aws.log[-1]["url"]) == ("1042", page("2026/11/20/flood"))
 
 
 @pytest.mark.parametrize("broken", [{"id": "10\ud80042"}, {"url": "https://www.example.com/\ud800"}])
-def test_half_a_character_in_a_delivery_does_not_lose_its_log_line(behind: MotoAws, broken: dict[str, str]) -> None:
-    behind.call("receive_webhook", request({"type": "article.published", "data": ARTICLE | broken | {"title": ""}}))
+def test_a_lone_surrogate_in_a_delivery_does_not_lose_its_log_line(aws: MotoAws, broken: dict[str, str]) -> None:
+    aws.call("receive_webhook", request({"type": "article.published", "data": ARTICLE | broken | {"title": ""}}))
 
-    assert (behind.log[-1]["message"], behind.log[-1]["http_status"]) == ("delivery", 400)
+    assert (aws.log[-1]["message"], aws.log[-1]["http_status"]) == ("delivery", 400)
 
 
-def test_a_refusal_whose_report_fails_is_answered_all_the_same(behind: MotoAws) -> None:
+def test_a_refusal_is_answered_even_if_its_report_fails(aws: MotoAws) -> None:
     with failing("sqs", "SendMessageBatch"):
-        assert answered(behind, request(PUBLISHED | {"type": "article.publish"}))[0] == 400
+        assert send(aws, request(PUBLISHED | {"type": "article.publish"}))[0] == 400
 
 
 MIXED = [
@@ -184,18 +184,18 @@ MIXED = [
 ]
 
 
-def test_ignored_articles_of_a_delivery_are_reported_after_the_others_are_queued(behind: MotoAws) -> None:
-    behind.site(sources={"cms": {"adapter": "cloudevents", "secret": "cms", "settings": {"signature": "standard"}}})
+def test_ignored_articles_of_a_delivery_are_reported_after_the_others_are_queued(aws: MotoAws) -> None:
+    aws.site(sources={"cms": {"adapter": "cloudevents", "secret": "cms", "settings": {"signature": "standard"}}})
     with counted("sqs", "*") as calls:
-        status, reply = answered(behind, request(MIXED, headers={"content-type": "application/cloudevents-batch+json"}))
-    events, [report] = sent(behind)
+        status, reply = send(aws, request(MIXED, headers={"content-type": "application/cloudevents-batch+json"}))
+    events, [report] = sent(aws)
 
     assert (status, [article["status"] for article in reply["articles"]], len(calls)) == (200, ["queued", "ignored"], 2)
     assert [event.id for event in events] == ["1042"]
     assert [(refusal.outcome, refusal.id, refusal.url) for refusal in report.refusals] == [
         ("ignored", "7", page("flood#7"))
     ]
-    assert [names["id"] for names in behind.log[-1]["articles"]] == ["1042", "7"]
+    assert [names["id"] for names in aws.log[-1]["articles"]] == ["1042", "7"]
 
 
 @pytest.mark.parametrize(
@@ -209,15 +209,15 @@ def test_ignored_articles_of_a_delivery_are_reported_after_the_others_are_queued
         ([{"id": "1"}], {}),
     ],
 )
-def test_the_names_of_a_refused_article_come_from_its_own_object(document: Any, names: dict[str, str]) -> None:
+def test_the_id_and_url_of_a_refused_article_come_from_its_own_object(document: Any, names: dict[str, str]) -> None:
     assert refusing.named_in(document) == names
 
 
-def test_an_adapted_article_warns_too(behind: MotoAws) -> None:
-    behind.site(sources={"cms": {"adapter": "cloudevents", "secret": "cms", "settings": {"signature": "standard"}}})
+def test_an_article_of_an_adapter_gets_warnings_too(aws: MotoAws) -> None:
+    aws.site(sources={"cms": {"adapter": "cloudevents", "secret": "cms", "settings": {"signature": "standard"}}})
     data = ARTICLE | {"published_at": "2026-11-18T07:59:00Z", "images": ["ftp://x"]}
     document = {"specversion": "1.0", "source": "/cms", "id": "e1", "type": "article.published", "data": data}
-    _, reply = answered(behind, request(document, headers={"content-type": "application/cloudevents+json"}))
+    _, reply = send(aws, request(document, headers={"content-type": "application/cloudevents+json"}))
     assert reply["warnings"] == [
         "it will not be in the news sitemap: published_at is more than 48 hours ago",
         *(f"left out: {reason}" for reason in reply["dropped"]),
@@ -235,19 +235,19 @@ def test_an_adapted_article_warns_too(behind: MotoAws) -> None:
     ],
 )
 def test_a_wrong_token_is_counted_and_a_missing_token_is_not(
-    behind: MotoAws, signature: str, wrong: dict[str, Any]
+    aws: MotoAws, signature: str, wrong: dict[str, Any]
 ) -> None:
-    behind.site(sources={"cms": {"secret": "cms", "settings": {"signature": signature}}})
-    behind.secret(f"webhooks/{HOST}/cms", "user:password")
-    behind.clock.move_to(MORNING + timedelta(minutes=2))
-    before = behind.metrics["WebhooksUnverified"]
+    aws.site(sources={"cms": {"secret": "cms", "settings": {"signature": signature}}})
+    aws.secret(f"webhooks/{HOST}/cms", "user:password")
+    aws.clock.move_to(MORNING + timedelta(minutes=2))
+    before = aws.metrics["WebhooksUnverified"]
     for number, sent in enumerate(({}, wrong)):
         event = request(sent.get("body", PUBLISHED), headers=sent.get("headers"))
-        assert answered(behind, event | {"rawQueryString": sent.get("query", "")})[0] == 401
-        assert behind.metrics["WebhooksUnverified"] == before + number
+        assert send(aws, event | {"rawQueryString": sent.get("query", "")})[0] == 401
+        assert aws.metrics["WebhooksUnverified"] == before + number
 
 
-# ── who may not ──
+# ── unauthorized requests ──
 
 
 @pytest.mark.parametrize(
@@ -260,35 +260,35 @@ def test_a_wrong_token_is_counted_and_a_missing_token_is_not(
         ({"webhook-timestamp": "1"}, "webhook-timestamp is "),
     ],
 )
-def test_who_does_not_sign_is_401_before_the_body_is_read(behind: MotoAws, headers: dict[str, str], error: str) -> None:
-    unverified = behind.metrics["WebhooksUnverified"]
+def test_an_unsigned_request_is_401_before_the_body_is_read(aws: MotoAws, headers: dict[str, str], error: str) -> None:
+    unverified = aws.metrics["WebhooksUnverified"]
     with counted("secretsmanager", "GetSecretValue") as calls:
-        assert refused(behind, request(b"not JSON", headers=headers), 401).startswith(error)
-    assert behind.metrics["WebhooksUnverified"] == unverified + ("" not in headers.values())
+        assert send_refused(aws, request(b"not JSON", headers=headers), 401).startswith(error)
+    assert aws.metrics["WebhooksUnverified"] == unverified + ("" not in headers.values())
     assert bool(calls) is ("" not in headers.values())
-    assert refused(behind, request(source="mute"), 401).startswith("the source mute has no secret")
+    assert send_refused(aws, request(source="mute"), 401).startswith("the source mute has no secret")
 
 
-# ── what a flood costs ──
+# ── the cost of many requests ──
 
 
-def test_missing_signatures_cost_no_call_and_wrong_ones_one_message_a_minute(behind: MotoAws) -> None:
-    answered(behind, request())
-    sent(behind)
+def test_missing_signatures_cost_no_call_and_wrong_ones_one_message_a_minute(aws: MotoAws) -> None:
+    send(aws, request())
+    sent(aws)
     calls: list[list[str]] = []
     for minute, signature in enumerate(("", "v1,AAAA", "v1,AAAA")):
         at = MORNING + timedelta(minutes=minute)
-        behind.clock.move_to(at)
-        sites.load(HOST)  # its minute in memory is over
+        aws.clock.move_to(at)
+        sites.load(HOST)  # its cache entry has expired
         with counted("dynamodb", "*") as reads, counted("sqs", "*") as messages:
             for _ in range(500):
-                assert answered(behind, request(at=at, headers={"webhook-signature": signature}))[0] == 401
+                assert send(aws, request(at=at, headers={"webhook-signature": signature}))[0] == 401
         assert reads == []
         calls.append(messages)
 
     assert [len(of_minute) for of_minute in calls] == [0, 1, 1]
     # The 499 later ones of the last minute wait for the next wrong signature.
-    assert [(report.refusals, report.unverified) for report in sent(behind)[1]] == [((), 1), ((), 500)]
+    assert [(report.refusals, report.unverified) for report in sent(aws)[1]] == [((), 1), ((), 500)]
 
 
 @pytest.mark.parametrize(
@@ -303,12 +303,12 @@ def test_missing_signatures_cost_no_call_and_wrong_ones_one_message_a_minute(beh
     ],
 )  # fmt: skip
 def test_a_request_to_no_known_site_leaves_one_short_line_and_no_count(
-    behind: MotoAws, method: str, site: str, source: str, error: str
+    aws: MotoAws, method: str, site: str, source: str, error: str
 ) -> None:
-    metrics, lines = behind.metrics.copy(), len(behind.log)
+    metrics, lines = aws.metrics.copy(), len(aws.log)
     event = request(site=site, source=source) | {"requestContext": {"http": {"method": method}}}
-    answer = behind.call("receive_webhook", event)
-    [line] = behind.log[lines:]
+    answer = aws.call("receive_webhook", event)
+    [line] = aws.log[lines:]
 
     assert (answer["statusCode"], answer["headers"].get("allow")) == (
         (404, None) if method == "POST" else (405, "POST")
@@ -317,19 +317,19 @@ def test_a_request_to_no_known_site_leaves_one_short_line_and_no_count(
     assert (line["message"], line["http_status"]) == ("delivery", answer["statusCode"])
     assert site.replace("\ud800", "?").startswith(line["site"])
     assert len(json.dumps(line, ensure_ascii=False)) < 700
-    assert behind.metrics == metrics
+    assert aws.metrics == metrics
 
 
-def test_values_from_outside_are_cut_in_the_log(behind: MotoAws) -> None:
-    answered(behind, request(source="y" * 8_000))
-    answered(behind, request(PUBLISHED | {"data": ARTICLE | {"z" * 1_000 + str(number): 1 for number in range(100)}}))
+def test_untrusted_values_are_truncated_in_the_log(aws: MotoAws) -> None:
+    send(aws, request(source="y" * 8_000))
+    send(aws, request(PUBLISHED | {"data": ARTICLE | {"z" * 1_000 + str(number): 1 for number in range(100)}}))
 
-    long_name, many_fields = (len(json.dumps(line)) for line in behind.log[-2:])
+    long_name, many_fields = (len(json.dumps(line)) for line in aws.log[-2:])
     assert long_name < 2_000
     assert many_fields < 8_000
 
 
-# ── what is wrong with it ──
+# ── invalid deliveries ──
 
 
 @pytest.mark.parametrize(
@@ -342,31 +342,31 @@ def test_values_from_outside_are_cut_in_the_log(behind: MotoAws) -> None:
         (PUBLISHED | {"data": ARTICLE | {"url": f"https://{HOST}:8443/a"}}, "url: its host is www.example.com:8443, not"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_a_body_is_400_with_what_to_change(behind: MotoAws, body: Any, error: str) -> None:
-    assert refused(behind, request(body), 400).startswith(error)
+def test_an_invalid_body_is_400_with_the_correction(aws: MotoAws, body: Any, error: str) -> None:
+    assert send_refused(aws, request(body), 400).startswith(error)
 
 
 @pytest.mark.parametrize("adapter", ["standard", "cloudevents"])
-def test_a_compressed_body_and_a_form_are_400_with_what_to_change(behind: MotoAws, adapter: str) -> None:
-    behind.site(sources={"cms": {"secret": "cms", "adapter": adapter, "settings": {"signature": "standard"}}})
+def test_a_compressed_body_and_a_form_are_400_with_the_correction(aws: MotoAws, adapter: str) -> None:
+    aws.site(sources={"cms": {"secret": "cms", "adapter": adapter, "settings": {"signature": "standard"}}})
     packed = request(gzip.compress(json.dumps(PUBLISHED).encode()), encoded=True)
-    assert refused(behind, packed, 400) == "the body is compressed with gzip: send and sign it uncompressed"
+    assert send_refused(aws, packed, 400) == "the body is compressed with gzip: send and sign it uncompressed"
     for kind in ("application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/xml"):
-        error = refused(behind, request(b"title=Flood", headers={"content-type": kind}), 400)
+        error = send_refused(aws, request(b"title=Flood", headers={"content-type": kind}), 400)
         assert error == f"the body is {kind.partition(';')[0]}: post JSON"
 
 
-def test_a_body_over_a_mebibyte_is_413_and_one_of_a_mebibyte_is_read(behind: MotoAws) -> None:
-    assert refused(behind, request(b" " * 1_048_577), 413).startswith("the body has 1048577 bytes, at most 1048576")
+def test_a_body_over_a_mebibyte_is_413_and_one_of_a_mebibyte_is_read(aws: MotoAws) -> None:
+    assert send_refused(aws, request(b" " * 1_048_577), 413).startswith("the body has 1048577 bytes, at most 1048576")
     filled = json.dumps(PUBLISHED).encode().ljust(1_048_576)
-    assert answered(behind, request(filled, encoded=True))[0] == 200
+    assert send(aws, request(filled, encoded=True))[0] == 200
 
 
-def test_500_requests_with_a_made_up_host_within_five_seconds_make_one_call(behind: MotoAws) -> None:
+def test_500_requests_for_an_unknown_host_within_five_seconds_make_one_call(aws: MotoAws) -> None:
     with counted("dynamodb", "*") as reads:
         for number in range(500):
-            behind.clock.move_to(MORNING + timedelta(milliseconds=9 * number))
-            behind.call("receive_webhook", request(site="made-up.example.net"))
+            aws.clock.move_to(MORNING + timedelta(milliseconds=9 * number))
+            aws.call("receive_webhook", request(site="made-up.example.net"))
 
     assert len(reads) == 1
 
@@ -376,59 +376,59 @@ def test_500_requests_with_a_made_up_host_within_five_seconds_make_one_call(behi
 
 @pytest.mark.parametrize(("name", "status"), [("cms", 401), ("shared/cms", 200)])
 def test_a_delivery_is_accepted_by_another_site_only_if_both_share_a_secret(
-    behind: MotoAws, name: str, status: int
+    aws: MotoAws, name: str, status: int
 ) -> None:
     other = "other.example.com"
-    behind.secret("webhooks/shared/cms", SECRET)
-    behind.secret(f"webhooks/{other}/cms", NEXT)
+    aws.secret("webhooks/shared/cms", SECRET)
+    aws.secret(f"webhooks/{other}/cms", NEXT)
     for host in (HOST, other):
-        behind.site(host=host, sources={"cms": {"secret": name}})
+        aws.site(host=host, sources={"cms": {"secret": name}})
     captured = request({"type": "article.deleted", "data": {"id": "1042"}})
 
-    assert answered(behind, captured)[0] == 200
+    assert send(aws, captured)[0] == 200
     replayed = captured | {"pathParameters": {"site": other, "source": "cms"}}
-    assert answered(behind, replayed)[0] == status
+    assert send(aws, replayed)[0] == status
 
 
 @pytest.mark.parametrize(
     ("secret", "seconds", "status"), [(NEXT, 9, 401), (NEXT, 10, 200), (SECRET, 299, 200), (SECRET, 300, 401)]
 )
-def test_a_new_secret_is_known_after_ten_seconds_and_the_old_one_for_five_minutes(
-    behind: MotoAws, secret: str, seconds: int, status: int
+def test_a_new_secret_works_after_ten_seconds_and_the_old_one_for_five_minutes(
+    aws: MotoAws, secret: str, seconds: int, status: int
 ) -> None:
-    answered(behind, request())
-    behind.secret(f"webhooks/{HOST}/cms", NEXT)
+    send(aws, request())
+    aws.secret(f"webhooks/{HOST}/cms", NEXT)
     later = MORNING + timedelta(seconds=seconds)
-    behind.clock.move_to(later)
+    aws.clock.move_to(later)
 
-    assert answered(behind, request(secret=secret, at=later))[0] == status
+    assert send(aws, request(secret=secret, at=later))[0] == status
 
 
-def test_wrong_signatures_read_the_secret_once_in_ten_seconds(behind: MotoAws) -> None:
+def test_wrong_signatures_read_the_secret_once_in_ten_seconds(aws: MotoAws) -> None:
     later = MORNING + timedelta(seconds=10)
-    answered(behind, request())
-    queued(behind)
-    behind.clock.move_to(later)
+    send(aws, request())
+    queued(aws)
+    aws.clock.move_to(later)
     with counted("secretsmanager", "GetSecretValue") as calls:
         for _ in range(20):
-            refused(behind, request(secret="whsec_b3RoZXI=", at=later), 401)
+            send_refused(aws, request(secret="whsec_b3RoZXI=", at=later), 401)
 
     assert len(calls) == 1
 
 
-def test_a_missing_secret_is_read_once_in_ten_seconds(behind: MotoAws) -> None:
-    behind.site(sources={"late": {"secret": "late"}})
+def test_a_missing_secret_is_read_once_in_ten_seconds(aws: MotoAws) -> None:
+    aws.site(sources={"late": {"secret": "late"}})
     with counted("secretsmanager", "GetSecretValue") as calls:
         for _ in range(20):
-            error = refused(behind, request(source="late"), 503)
+            error = send_refused(aws, request(source="late"), 503)
             assert error == "this source cannot be verified at the moment: send it again"
-    behind.secret(f"webhooks/{HOST}/late", SECRET)
+    aws.secret(f"webhooks/{HOST}/late", SECRET)
 
     statuses = []
     for seconds in (9, 10):
         at = MORNING + timedelta(seconds=seconds)
-        behind.clock.move_to(at)
-        statuses.append(answered(behind, request(source="late", at=at))[0])
+        aws.clock.move_to(at)
+        statuses.append(send(aws, request(source="late", at=at))[0])
 
     assert len(calls) == 1
     assert statuses == [503, 200]
@@ -437,54 +437,54 @@ def test_a_missing_secret_is_read_once_in_ten_seconds(behind: MotoAws) -> None:
 @pytest.mark.parametrize(
     ("code", "times", "status"),
     [
-        ("InternalServiceError", 2, 200),  # some senders try again at once, and some never
+        ("InternalServiceError", 2, 200),  # some senders retry immediately, and some never
         ("AccessDeniedException", 1, 503),
         ("InvalidRequestException", 1, 503),  # it is being deleted
     ],
 )
-def test_a_secret_that_cannot_be_read_is_asked_for_again_if_that_may_help(
-    behind: MotoAws, code: str, times: int, status: int
+def test_an_unreadable_secret_is_read_again_after_a_temporary_error(
+    aws: MotoAws, code: str, times: int, status: int
 ) -> None:
     with failing("secretsmanager", "GetSecretValue", code=code, times=times):
-        refused(behind, request(), 503)
+        send_refused(aws, request(), 503)
     with counted("secretsmanager", "GetSecretValue") as calls:
-        assert answered(behind, request())[0] == status
+        assert send(aws, request())[0] == status
     assert bool(calls) is (status == 200)
 
 
 @pytest.mark.parametrize("value", ["not-base64!", " "])
-def test_a_secret_that_cannot_be_used_is_our_own_fault(behind: MotoAws, value: str) -> None:
-    behind.secret(f"webhooks/{HOST}/cms", value)
-    behind.forget_secrets()
-    assert refused(behind, request(), 503) == "this source cannot be verified at the moment: send it again"
+def test_an_unusable_secret_is_answered_503(aws: MotoAws, value: str) -> None:
+    aws.secret(f"webhooks/{HOST}/cms", value)
+    aws.forget_secrets()
+    assert send_refused(aws, request(), 503) == "this source cannot be verified at the moment: send it again"
 
 
-def test_a_site_whose_configuration_is_broken_is_our_own_fault(behind: MotoAws) -> None:
+def test_a_site_with_a_broken_configuration_is_answered_503(aws: MotoAws) -> None:
     host = "broken.example.com"
     put_site({"host": host})
     with counted("dynamodb", "*") as reads:
         for _ in range(100):
-            answer = refused(behind, request(site=host), 503)
+            answer = send_refused(aws, request(site=host), 503)
             assert answer == "this site cannot be served at the moment: send it again"
     assert len(reads) <= 3
 
 
-# ── our faults ──
+# ── internal failures ──
 
 
 @pytest.mark.parametrize(("service", "operation"), [("sqs", "SendMessageBatch"), ("dynamodb", "GetItem")])
-def test_what_fails_here_is_503_and_may_be_sent_again(behind: MotoAws, service: str, operation: str) -> None:
+def test_an_internal_failure_is_503_and_can_be_repeated(aws: MotoAws, service: str, operation: str) -> None:
     sites.forget()
     with failing(service, operation):
-        status, reply = answered(behind, request())
+        status, reply = send(aws, request())
     assert (status, reply) == (
         503, {"status": "failed", "error": "Stoppress could not take this delivery: send it again"},
     )  # fmt: skip
-    assert queued(behind) == []
-    assert answered(behind, request())[0] == 200
+    assert queued(aws) == []
+    assert send(aws, request())[0] == 200
 
 
-# ── anything ──
+# ── any request ──
 
 ANYTHING = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -499,17 +499,17 @@ ANYTHING = settings(max_examples=150, suppress_health_check=[HealthCheck.functio
     path=st.none() | st.dictionaries(st.sampled_from(["site", "source"]), st.text(max_size=20) | st.sampled_from([HOST, "cms"])),
     body=st.none() | st.text(max_size=50),
 )  # fmt: skip
-def test_no_headers_and_no_path_let_a_stranger_in_or_lead_to_a_5xx(
-    behind: MotoAws, headers: dict[str, str] | None, path: dict[str, str] | None, body: str | None
+def test_forged_headers_and_paths_are_refused_and_lead_to_no_5xx(
+    aws: MotoAws, headers: dict[str, str] | None, path: dict[str, str] | None, body: str | None
 ) -> None:
     event = request() | {"headers": headers, "pathParameters": path, "body": body}
-    status, reply = answered(behind, event)
+    status, reply = send(aws, event)
     assert status in (401, 404), reply
-    assert queued(behind) == []
+    assert queued(aws) == []
 
 
 @ANYTHING
 @given(body=st.text(st.characters(codec="ascii"), max_size=30))
-def test_no_base64_leads_to_an_error_of_the_function(behind: MotoAws, body: str) -> None:
-    status, _ = answered(behind, request() | {"body": body, "isBase64Encoded": True})
+def test_no_base64_body_causes_an_error_of_the_function(aws: MotoAws, body: str) -> None:
+    status, _ = send(aws, request() | {"body": body, "isBase64Encoded": True})
     assert status in (400, 401)

@@ -32,8 +32,8 @@ UNITS = {"*orphans", "*places", "sitemap.xml", NEWS, *SHARDS}
 class Night:
     """Runs of reconcile_sites. Each look at a unit takes `look_s` seconds; `act` may fail before it."""
 
-    def __init__(self, behind: MotoAws, patch: pytest.MonkeyPatch) -> None:
-        self.behind, self.look_s, self.seconds = behind, 0.0, 0.0
+    def __init__(self, aws: MotoAws, patch: pytest.MonkeyPatch) -> None:
+        self.aws, self.look_s, self.seconds = aws, 0.0, 0.0
         self.looks: Counter[tuple[str, str]] = Counter()
         self.act: Callable[[str, str], None] = lambda host, unit: None
         self.given_up: list[dict[str, Any]] = []
@@ -49,41 +49,41 @@ class Night:
         patch.setattr(time, "sleep", lambda seconds: None)
 
     def run(self, minutes: int = 0) -> int:
-        """Run the schedule `minutes` after the night began, and what it announces. Return the number of invocations."""
-        self.behind.clock.move_to(NIGHT + timedelta(minutes=minutes))
+        """Run the schedule `minutes` after the night began, and its announced parts. Return the number of invocations."""
+        self.aws.clock.move_to(NIGHT + timedelta(minutes=minutes))
         events: list[dict[str, Any]] = [{"detail-type": "Scheduled Event", "detail": "{}"}]
         for count in range(1, 1_000):
             event = events.pop(0)
             if not any(self._succeeds(event) for _ in range(3)):
                 self.given_up.append(event["detail"])
-            events += [event for event in self.behind.announced if event["detail-type"] == parts.PART]
-            self.behind.announced.clear()
+            events += [event for event in self.aws.announced if event["detail-type"] == parts.PART]
+            self.aws.announced.clear()
             if not events:
                 return count
         raise AssertionError("the parts have no end")
 
     def repaired(self) -> set[str]:
-        return {read_request(message).file for message in self.behind.taken("rewrites")}
+        return {read_request(message).file for message in self.aws.taken("rewrites")}
 
     def _succeeds(self, event: dict[str, Any]) -> bool:
         self.seconds = 0.0
         context = Mock(get_remaining_time_in_millis=lambda: 1_000 * (900 - self.seconds))
         try:
-            self.behind.call("reconcile_sites", event, context)
+            self.aws.call("reconcile_sites", event, context)
         except (Exception, Killed):  # noqa: BLE001 - as Lambda does
-            self.behind.clock.shift(timedelta(minutes=1))
+            self.aws.clock.shift(timedelta(minutes=1))
             return False
         return True
 
 
 @pytest.fixture
 def night(monkeypatch: pytest.MonkeyPatch) -> Iterator[Night]:
-    with moto_aws.opened(NIGHT) as behind:
-        behind.site()
+    with moto_aws.opened(NIGHT) as aws:
+        aws.site()
         for shard in SHARDS:
             put_page(file=shard)
             table.put({"pk": f"places#{HOST}", "sk": shard[8:15], "files": [[1, 400]]}, None)
-        yield Night(behind, monkeypatch)
+        yield Night(aws, monkeypatch)
 
 
 def all_units(host: str = HOST) -> dict[tuple[str, str], int]:
@@ -103,8 +103,8 @@ def test_all_files_are_compared_and_repaired_in_one_night_in_as_many_parts_as_ne
     assert read_suspects(HOST) == {}
 
 
-def test_a_site_that_fails_stops_no_other_and_fails_for_good_after_three_attempts(night: Night) -> None:
-    night.behind.site(OTHER)
+def test_a_failing_site_stops_no_other_and_fails_after_three_attempts(night: Night) -> None:
+    night.aws.site(OTHER)
 
     def fail(host: str, unit: str) -> None:
         if (host, unit) == (OTHER, "sitemap.xml"):
@@ -117,8 +117,8 @@ def test_a_site_that_fails_stops_no_other_and_fails_for_good_after_three_attempt
     assert all_units().items() <= night.looks.items()
 
 
-def test_a_part_that_announced_its_rest_is_not_repeated(night: Night) -> None:
-    """Each attempt would announce the rest again."""
+def test_a_part_that_announced_its_remaining_work_is_not_repeated(night: Night) -> None:
+    """Each attempt would announce the remaining work again."""
 
     def fail(_host: str, unit: str) -> None:
         if unit in SHARDS[:6]:
@@ -126,10 +126,10 @@ def test_a_part_that_announced_its_rest_is_not_repeated(night: Night) -> None:
 
     night.act, night.look_s = fail, 200
     assert night.run() == 1 + 4
-    assert (night.behind.metrics["NeedsAttention"], night.given_up) == (6, [])
+    assert (night.aws.metrics["NeedsAttention"], night.given_up) == (6, [])
 
 
-def test_a_killed_part_is_repeated_and_confirms_nothing_that_it_saw_itself(night: Night) -> None:
+def test_a_killed_part_is_repeated_and_confirms_no_finding_of_its_own(night: Night) -> None:
     kills = [1]
 
     def kill(_host: str, unit: str) -> None:
@@ -148,18 +148,18 @@ def test_a_killed_part_is_repeated_and_confirms_nothing_that_it_saw_itself(night
 def test_a_part_without_time_for_one_file_fails(night: Night) -> None:
     with pytest.raises(TimeoutError):
         parts.reconcile_part(parts.Part(HOST), Deadline(lambda: 0))
-    assert night.behind.announced == []
+    assert night.aws.announced == []
 
 
-def test_a_run_without_time_for_all_sites_goes_on_after_the_last_one(night: Night) -> None:
+def test_a_run_without_time_for_all_sites_continues_after_the_last_one(night: Night) -> None:
     for number in range(24):
-        night.behind.site(f"site{number:02}.example.com")
-    night.behind.announced.clear()
-    left = iter([0, 1_000, 0])
-    parts.announce_sites(parts.Part(), Deadline(lambda: next(left, 1_000)))
-    *announced, rest = [parts.Part(**event["detail"]) for event in night.behind.announced]
+        night.aws.site(f"site{number:02}.example.com")
+    night.aws.announced.clear()
+    remaining_ms = iter([0, 1_000, 0])
+    parts.announce_sites(parts.Part(), Deadline(lambda: next(remaining_ms, 1_000)))
+    *announced, rest = [parts.Part(**event["detail"]) for event in night.aws.announced]
     parts.announce_sites(rest, Deadline(lambda: 1_000))
-    announced += [parts.Part(**event["detail"]) for event in night.behind.announced[len(announced) + 1 :]]
+    announced += [parts.Part(**event["detail"]) for event in night.aws.announced[len(announced) + 1 :]]
     assert announced == [parts.Part(host) for host in sites.hosts()]
 
 

@@ -1,4 +1,4 @@
-"""Reconciling: what has drifted is seen at two looks, and only then put right."""
+"""Reconciliation repairs drift only after two looks have found it."""
 
 import json
 from collections.abc import Iterator
@@ -26,13 +26,13 @@ NEWS, SHARD, INDEX = "sitemap-news.xml", "sitemap-2026-11.xml", "sitemap.xml"
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    with operated([event(1, "1", "flood"), event(2, "2", "ferry")], tmp_path_factory.mktemp("shared")) as made:
-        yield made
+    with operated([event(1, "1", "flood"), event(2, "2", "ferry")], tmp_path_factory.mktemp("shared")) as stack:
+        yield stack
 
 
 @pytest.fixture
 def stack(shared: Stack) -> Iterator[Stack]:
-    """A stack without drift; whatever a test has left is put right."""
+    """Yield a stack without drift, and repair it after each test."""
     later(shared, 5)
     for unit in read_suspects(HOST):
         keep_suspects(HOST, unit, [], shared.clock.now())
@@ -50,8 +50,8 @@ def look(**options: Any) -> Report:
 
 
 def kinds(report: Report) -> tuple[list[str], list[str]]:
-    """Of what was suspected, and of what was repaired."""
-    return sorted(one.kind for one in report.suspected), sorted(one.kind for one in report.repaired)
+    """Return the kinds of the suspected and of the repaired findings."""
+    return sorted(finding.kind for finding in report.suspected), sorted(finding.kind for finding in report.repaired)
 
 
 def put(stack: Stack, name: str, body: bytes | None) -> None:
@@ -61,13 +61,13 @@ def put(stack: Stack, name: str, body: bytes | None) -> None:
 
 
 def change(pk: str, sk: str, **attributes: Any) -> None:
-    """An item changed behind the stream's back: nobody is told of it."""
+    """Change an item without its stream record."""
     item = table.get(pk, sk)
     assert item is not None
     table.put_if(item | attributes)
 
 
-def test_what_a_dry_run_or_one_look_alone_has_seen_was_on_its_way(stack: Stack) -> None:
+def test_a_dry_run_or_a_single_look_repairs_nothing(stack: Stack) -> None:
     body = objects(stack)[f"{HOST}/{NEWS}"]
     put(stack, NEWS, None)
     before = everything(stack)
@@ -87,12 +87,12 @@ def test_a_file_that_was_written_between_two_looks_is_another_finding(stack: Sta
         assert kinds(look()) == (["edited"], [])
 
 
-def test_each_drift_of_a_file_has_its_kind_and_is_mended_by_who_writes_files(stack: Stack) -> None:
+def test_each_kind_of_drift_is_reported_and_repaired_by_a_rewrite(stack: Stack) -> None:
     before = objects(stack)
     entry = next(iter(table.query(f"file#{HOST}/{SHARD}")))
     local_queues.read_stream(stack.sources.stream_mappings[0].arn)
     table.delete(entry["pk"], entry["sk"])
-    local_queues.read_stream(stack.sources.stream_mappings[0].arn)  # nobody hears of it
+    local_queues.read_stream(stack.sources.stream_mappings[0].arn)  # the record is lost
     mark = table.get(f"file#{HOST}/sitemap.xml", NEWS)
     assert mark
     change(mark["pk"], mark["sk"], digest="of another day")
@@ -117,7 +117,7 @@ def test_each_drift_of_a_file_has_its_kind_and_is_mended_by_who_writes_files(sta
     assert objects(stack)[f"{HOST}/{SHARD}"] == before[f"{HOST}/{SHARD}"]
 
 
-def test_places_are_not_recounted_while_somebody_reserves_them(stack: Stack) -> None:
+def test_places_are_not_recounted_while_another_worker_reserves_them(stack: Stack) -> None:
     key = (f"places#{HOST}", "news")
 
     def entries() -> tuple[int, int | None]:
@@ -153,9 +153,7 @@ def test_a_place_that_is_reserved_while_the_count_is_written_stays_counted(
     assert read_series("news", table.get(*key)).files[0].entries == 8
 
 
-def test_an_entry_stays_where_its_article_was_written_after_the_look(
-    stack: Stack, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_entry_whose_article_changed_after_the_look_stays(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     article = table.get(f"article#{HOST}#cms#1")
     assert article
     change(article["pk"], "-", state="removed")
@@ -175,7 +173,7 @@ def test_an_entry_stays_where_its_article_was_written_after_the_look(
     assert url("flood") in [item["loc"] for item in table.query(f"file#{HOST}/{SHARD}")]
 
 
-def test_a_file_that_cannot_be_looked_at_hides_no_other(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_file_hides_no_other(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     put(stack, "sitemap.xml", b"by hand")
     read = bucket.read
 
@@ -192,7 +190,7 @@ def test_a_file_that_cannot_be_looked_at_hides_no_other(stack: Stack, monkeypatc
     ]
 
 
-def test_an_object_whose_partition_has_entries_is_written_and_not_deleted(stack: Stack) -> None:
+def test_an_object_whose_partition_has_entries_is_rewritten_not_deleted(stack: Stack) -> None:
     name = "sitemap-2026-11-2.xml"
     entry = next(iter(table.query(f"file#{HOST}/{SHARD}")))
     table.put_if(entry | {"pk": f"file#{HOST}/{name}"})
@@ -202,14 +200,14 @@ def test_an_object_whose_partition_has_entries_is_written_and_not_deleted(stack:
     look()
     later(stack, 3)
     report = look()
-    assert [(one.kind, one.name) for one in report.repaired] == [("orphan", name)]
+    assert [(item.kind, item.name) for item in report.repaired] == [("orphan", name)]
     assert [json.loads(body)["file"] for body in on_queue(stack, "RewritesQueue")] == [name]
     table.delete(f"file#{HOST}/{name}", entry["sk"])
     put(stack, name, None)
 
 
-def test_an_object_that_the_index_lists_is_no_orphan_whatever_the_marks_are(stack: Stack) -> None:
-    """A site has turned gzip off, and its index could not be written since."""
+def test_an_object_that_the_index_lists_is_no_orphan_for_any_marks(stack: Stack) -> None:
+    """The site has turned gzip off, and its index could not be written since."""
     packed = f"{SHARD}.gz"
     put(stack, packed, b"packed")
     put(stack, INDEX, f"<loc>https://{HOST}/{packed}</loc>".encode())
@@ -217,21 +215,21 @@ def test_an_object_that_the_index_lists_is_no_orphan_whatever_the_marks_are(stac
     for index_names_it in (True, False):
         if not index_names_it:
             put(stack, INDEX, b"<loc>https://www.example.com/other.gz</loc>")
-        assert (packed in {one.name for one in look(dry_run=True).suspected}) is not index_names_it
+        assert (packed in {item.name for item in look(dry_run=True).suspected}) is not index_names_it
     put(stack, packed, None)
 
 
-def test_an_index_that_a_restored_table_does_not_have_is_deleted_without_waiting_for_a_day(stack: Stack) -> None:
+def test_an_index_missing_in_a_restored_table_is_deleted_immediately(stack: Stack) -> None:
     lost = {"sitemap-index-7.xml", "sitemap-index-7.xml.gz"}
     for name in lost:
         put(stack, name, b"written since")
     look()
     later(stack, 3)
-    assert {(one.kind, one.name) for one in look().repaired} == {("orphan", name) for name in lost}
+    assert {(item.kind, item.name) for item in look().repaired} == {("orphan", name) for name in lost}
     assert [bucket.read(HOST, name) for name in lost] == [None, None]
 
 
-def test_other_forms_that_have_just_been_turned_on_are_on_their_way(stack: Stack) -> None:
+def test_output_formats_that_were_just_turned_on_are_no_drift(stack: Stack) -> None:
     for site, more in ((SITE | {"outputs": {"gzip": True}}, f"{SHARD}.gz"), (SITE, None)):
         stack.put_site(HOST, json.dumps(site))
         later(stack, 1)

@@ -1,4 +1,4 @@
-"""Recording in the table: batches, other writers, crashes and everything that comes twice."""
+"""Recording in the table: batches, concurrent writers, crashes and repeated deliveries."""
 
 import json
 import random
@@ -30,7 +30,7 @@ from stoppress.roll.window import roll
 from stoppress_cli.local.meter import item_bytes
 from tests.support import moto_aws
 from tests.support.article_events import HOST, MORNING, page, publish, remove
-from tests.support.moto_aws import MotoAws, failed_ones, failing, once_before, put_site, queue_batch
+from tests.support.moto_aws import MotoAws, failed_ids, failing, once_before, put_site, queue_batch
 
 pytestmark = pytest.mark.moto
 
@@ -40,15 +40,15 @@ SHARD, NEWS = "sitemap-2026-11.xml", "sitemap-news.xml"
 
 
 @pytest.fixture(autouse=True)
-def behind(monkeypatch: pytest.MonkeyPatch) -> Iterator[MotoAws]:
+def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[MotoAws]:
     with moto_aws.opened(NOON) as opened:
         opened.site()
-        monkeypatch.setattr(table, "back_off", lambda attempt: None)  # nobody waits in a test
+        monkeypatch.setattr(table, "back_off", lambda attempt: None)  # no waits in a test
         yield opened
 
 
 def apply(*events: ArticleEvent | str, now: datetime = NOON) -> list[str]:
-    """Record events as one batch. Returns their outcomes."""
+    """Record events as one batch, and return their outcomes."""
     return [outcome.outcome for outcome in message_outcomes(*events, now=now)]
 
 
@@ -71,9 +71,9 @@ def locs(file: str) -> list[str]:
     return sorted(item["loc"] for item in table.query(file_pk(HOST, file)) if "loc" in item)
 
 
-def written(behind: MotoAws) -> list[Item]:
-    """All items but those of the sites' configurations."""
-    return [item for item in behind.items() if not item["pk"].startswith(("site", "due-sites"))]
+def stored_items(aws: MotoAws) -> list[Item]:
+    """Return all items except the sites' configurations."""
+    return [item for item in aws.items() if not item["pk"].startswith(("site", "due-sites"))]
 
 
 def used(series: str) -> tuple[Used, ...]:
@@ -90,9 +90,9 @@ def bus_event(detail: Any, kind: str = "article.published", source: str = "bus")
 # ── batches ──
 
 
-def test_a_batch_hands_out_its_places_in_one_update_a_series(behind: MotoAws) -> None:
+def test_a_batch_reserves_its_places_in_one_update_per_series(aws: MotoAws) -> None:
     apply(*[publish(str(number), f"page-{number}") for number in range(20)])
-    assert [behind.item(f"places#{HOST}", series)["rev"] for series in ("2026-11", "news")] == [1, 1]
+    assert [aws.item(f"places#{HOST}", series)["rev"] for series in ("2026-11", "news")] == [1, 1]
     assert [used(series)[0].entries for series in ("2026-11", "news")] == [20, 20]
 
 
@@ -123,7 +123,7 @@ def test_events_of_one_article_in_a_batch_are_applied_one_after_the_other(
     assert [file.entries for file in used("2026-11")] == [1] * len(titles)
 
 
-def test_a_batch_that_comes_again_changes_nothing(behind: MotoAws) -> None:
+def test_a_repeated_batch_changes_nothing(aws: MotoAws) -> None:
     later = MORNING + MINUTE
     batch: list[ArticleEvent | str] = [
         publish("a", "x"),
@@ -135,15 +135,15 @@ def test_a_batch_that_comes_again_changes_nothing(behind: MotoAws) -> None:
         publish("d", "v", noindex=True),
     ]
     assert apply(*batch) == ["listed", "listed", "quarantined", "listed", "removed", "held", "excluded"]
-    before = [item for item in behind.items() if not item["pk"].startswith(("places#", "story#"))]
+    before = [item for item in aws.items() if not item["pk"].startswith(("places#", "story#"))]
     counts = used("2026-11"), used("news")
 
     apply(*batch, now=NOON + MINUTE)
-    assert [item for item in behind.items() if not item["pk"].startswith(("places#", "story#"))] == before
+    assert [item for item in aws.items() if not item["pk"].startswith(("places#", "story#"))] == before
     assert (used("2026-11"), used("news")) == counts
 
 
-# ── what can never be applied ──
+# ── invalid events ──
 
 
 @pytest.mark.parametrize(
@@ -165,29 +165,29 @@ def test_a_batch_that_comes_again_changes_nothing(behind: MotoAws) -> None:
         (bus_event({"site": HOST, "id": "1", "url": "javascript:alert(1)", "title": "x"}), HOST, "url: 'javascript:"),
     ],
 )
-def test_what_can_never_be_applied_is_kept_with_its_reason(behind: MotoAws, body: str, site: str, reason: str) -> None:
+def test_an_invalid_event_is_quarantined_with_its_reason(aws: MotoAws, body: str, site: str, reason: str) -> None:
     for minute in range(2):  # a message that is delivered again is one item
         (outcome,) = message_outcomes(body, now=NOON + minute * MINUTE)
 
     assert outcome.outcome == "quarantined"
     assert outcome.reason.startswith(reason)
-    (kept,) = behind.items("quarantine#")
+    (kept,) = aws.items("quarantine#")
     assert (kept["pk"], kept["sk"]) == (f"quarantine#{site}", f"{exact(MORNING)}#m0")
     assert (kept["reason"], kept["ttl"]) == (outcome.reason, int((MORNING + timedelta(days=30)).timestamp()))
     assert body.startswith(kept["event"])
 
 
-def test_half_a_character_in_a_quarantined_event_does_not_lose_its_log_line(behind: MotoAws) -> None:
+def test_a_lone_surrogate_in_a_quarantined_event_does_not_lose_its_log_line(aws: MotoAws) -> None:
     detail = {"site": HOST, "id": "10\ud80042", "url": "https://www.example.com/\ud800", "title": "Flood"}
-    assert failed_ones(behind.call("record_article", queue_batch([bus_event(detail)], sent_at=MORNING))) == []
-    assert behind.log[-1]["outcome"] == "quarantined"
+    assert failed_ids(aws.call("record_article", queue_batch([bus_event(detail)], sent_at=MORNING))) == []
+    assert aws.log[-1]["outcome"] == "quarantined"
 
 
-def test_a_site_whose_configuration_is_broken_makes_its_messages_come_again(behind: MotoAws) -> None:
-    """They are not bad; whoever broke the configuration will mend it."""
+def test_messages_of_a_site_with_a_broken_configuration_are_retried(aws: MotoAws) -> None:
+    """The messages are valid, and an operator will repair the configuration."""
     put_site({"host": "broken.example.com"})
     assert apply(publish(site="broken.example.com", url="https://broken.example.com/a")) == ["failed"]
-    assert written(behind) == []
+    assert stored_items(aws) == []
 
 
 @pytest.mark.parametrize(
@@ -199,8 +199,8 @@ def test_a_site_whose_configuration_is_broken_makes_its_messages_come_again(behi
     ],
     ids=["in its place", "at another URL", "of another article that takes the page over"],
 )
-def test_an_edit_as_the_window_closes_uses_no_place_that_was_given_back(edit: ArticleEvent) -> None:
-    """The roller's clock, or its call, is ahead: it takes out the entry that this edit writes again."""
+def test_an_edit_as_the_window_closes_uses_no_released_place(edit: ArticleEvent) -> None:
+    """roll_window is ahead, by its clock or its call, and deletes the entry that this edit writes again."""
     apply(publish("0", "0", published_at=MORNING + HOUR), publish("1", "1"))
     due.write(due.expiry(HOST, NEWS, MORNING + NEWS_WINDOW))
     roll(MORNING + NEWS_WINDOW + timedelta(seconds=1))
@@ -214,7 +214,7 @@ def test_an_edit_as_the_window_closes_uses_no_place_that_was_given_back(edit: Ar
     assert [file.entries for file in used("news")] == [1]
 
 
-# ── what fails now and may succeed later ──
+# ── temporary failures ──
 
 
 @pytest.mark.parametrize(
@@ -223,29 +223,29 @@ def test_an_edit_as_the_window_closes_uses_no_place_that_was_given_back(edit: Ar
         ("BatchGetItem", [], [publish("1", "1"), "not JSON", publish("2", "2")], ["m0", "m2"], ["1", "2"]),
         ("PutItem", [], ["not JSON", publish("1", "1")], ["m0"], ["1"]),
         ("GetItem", [], [publish("1", "1"), remove("2")], ["m0"], ["1"]),
-        # Removals ask for no place: the read that fails is of the news place that is given back.
+        # Removals reserve no place: the failed read is that of the released news place.
         ("GetItem", [publish("1", "1"), publish("2", "2")], [remove("1"), remove("9")], [], ["2"]),
     ],
     ids=["the articles' read", "the quarantine", "the reservation of places", "the return of a place"],
 )  # fmt: skip
-def test_a_call_that_fails_makes_only_its_messages_come_again_and_nothing_is_lost(
-    behind: MotoAws, operation: str, before: list[ArticleEvent], batch: list[Any], again: list[str], pages: list[str]
+def test_a_failed_call_retries_only_its_messages_and_nothing_is_lost(
+    aws: MotoAws, operation: str, before: list[ArticleEvent], batch: list[Any], again: list[str], pages: list[str]
 ) -> None:
     apply(*before)
     delivered = queue_batch(batch, sent_at=MORNING)
     with failing("dynamodb", operation):
-        assert failed_ones(behind.call("record_article", delivered)) == again
-    assert failed_ones(behind.call("record_article", delivered)) == []
+        assert failed_ids(aws.call("record_article", delivered)) == again
+    assert failed_ids(aws.call("record_article", delivered)) == []
     assert locs(SHARD) == [page(path) for path in pages]
-    assert len(behind.items("quarantine#")) == batch.count("not JSON")
+    assert len(aws.items("quarantine#")) == batch.count("not JSON")
     assert used("news")[0].entries == max(
         len(pages), len(before)
-    )  # a place too many, until the nightly look counts again
+    )  # one place too many, until the nightly reconciliation counts again
 
 
 @pytest.mark.parametrize(("receives", "delay_s"), [(1, 10), (5, 160), (8, 300)])
-def test_only_the_message_that_could_not_be_recorded_comes_again_later_each_time(
-    behind: MotoAws, monkeypatch: pytest.MonkeyPatch, receives: int, delay_s: int
+def test_only_the_failed_message_is_retried_with_growing_delays(
+    aws: MotoAws, monkeypatch: pytest.MonkeyPatch, receives: int, delay_s: int
 ) -> None:
     requests: list[dict[str, Any]] = []
     monkeypatch.setattr(client("sqs"), "change_message_visibility", lambda **request: requests.append(request))
@@ -254,14 +254,14 @@ def test_only_the_message_that_could_not_be_recorded_comes_again_later_each_time
         message["attributes"]["ApproximateReceiveCount"] = str(receives)
 
     with failing("dynamodb", "TransactWriteItems"):
-        assert failed_ones(behind.call("record_article", batch)) == ["m0"]
+        assert failed_ids(aws.call("record_article", batch)) == ["m0"]
     assert [(request["ReceiptHandle"], request["VisibilityTimeout"]) for request in requests] == [("handle-0", delay_s)]
     assert locs(SHARD) == [page("2")]
-    assert failed_ones(behind.call("record_article", batch)) == []
+    assert failed_ids(aws.call("record_article", batch)) == []
     assert locs(SHARD) == [page("1"), page("2")]
 
 
-def test_the_message_that_came_most_often_is_recorded_first(behind: MotoAws, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_message_with_most_attempts_is_recorded_first(aws: MotoAws, monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise a message whose batches never have enough time would become a dead letter."""
     monkeypatch.setattr(client("sqs"), "change_message_visibility", lambda **_: None)
     batch = queue_batch([publish(name, name) for name in "abc"], sent_at=MORNING)
@@ -269,34 +269,34 @@ def test_the_message_that_came_most_often_is_recorded_first(behind: MotoAws, mon
         message["attributes"]["ApproximateReceiveCount"] = receives
     monkeypatch.setattr(Deadline, "is_over", lambda _: locs(SHARD) != [])
 
-    assert failed_ones(behind.call("record_article", batch)) == ["m2", "m0"]
+    assert failed_ids(aws.call("record_article", batch)) == ["m2", "m0"]
     assert locs(SHARD) == [page("b")]
 
 
-def test_a_configuration_that_cannot_be_read_makes_its_messages_come_again(behind: MotoAws) -> None:
+def test_messages_of_a_site_whose_configuration_cannot_be_read_are_retried(aws: MotoAws) -> None:
     sites.forget()
     with failing("dynamodb", "GetItem", code="ThrottlingException"):
         assert apply(publish(), publish("2", "2")) == ["failed", "listed"]
 
 
-def test_a_transaction_whose_answer_was_lost_is_a_duplicate_when_it_comes_again(behind: MotoAws) -> None:
+def test_an_event_whose_transaction_lost_its_answer_is_then_a_duplicate(aws: MotoAws) -> None:
     with failing("dynamodb", "TransactWriteItems", applied=True):
         assert apply(publish()) == ["failed"]
-    before = behind.items()
+    before = aws.items()
     assert apply(publish()) == ["duplicate"]
-    assert behind.items() == before
+    assert aws.items() == before
     assert used("news")[0].entries == 1
 
 
-def test_a_transaction_that_the_client_repeated_loses_no_place_in_use() -> None:
-    """Botocore repeats it, and meets what it has written itself: a conflict, decided again to a duplicate."""
+def test_a_transaction_repeated_by_botocore_loses_no_place_in_use() -> None:
+    """Botocore's retry conflicts with its own write, and the new decision is a duplicate."""
     with failing("dynamodb", "TransactWriteItems", code="TransactionConflictException", applied=True):
         assert apply(publish()) == ["duplicate"]
     assert (locs(SHARD), locs(NEWS)) == ([page("flood")], [page("flood")])
     assert [series.entries for series in (*used("2026-11"), *used("news"))] == [1, 1]
 
 
-def test_a_fault_of_ours_in_one_decision_keeps_no_neighbour_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_in_one_decision_does_not_affect_other_events(monkeypatch: pytest.MonkeyPatch) -> None:
     def faulty(event: ArticleEvent, *rest: Any) -> Any:
         if event.id == "2":
             raise ZeroDivisionError
@@ -306,9 +306,9 @@ def test_a_fault_of_ours_in_one_decision_keeps_no_neighbour_out(monkeypatch: pyt
     assert apply(publish("1", "1"), publish("2", "2"), publish("3", "3")) == ["listed", "failed", "listed"]
 
 
-def test_an_article_that_cannot_be_read_keeps_no_neighbour_out(behind: MotoAws) -> None:
+def test_an_unreadable_article_does_not_affect_other_events(aws: MotoAws) -> None:
     apply(publish("1", "1"), publish("2", "2"))
-    item = behind.item(*article_key(HOST, "cms#2"))
+    item = aws.item(*article_key(HOST, "cms#2"))
     table.put(item | {"received_at": "some day"}, int(item["rev"]))
 
     later = [publish(name, name, timestamp=MORNING + MINUTE, title=f"Again {name}") for name in "123"]
@@ -320,22 +320,22 @@ def test_an_article_that_cannot_be_read_keeps_no_neighbour_out(behind: MotoAws) 
 
 
 @pytest.mark.parametrize("now", [NOON, MORNING + 48 * HOUR], ids=["by hand", "by the roller"])
-def test_an_entry_that_another_writer_took_out_is_no_obstacle_to_a_removal(now: datetime) -> None:
+def test_an_article_whose_entry_another_worker_deleted_can_be_removed(now: datetime) -> None:
     apply(publish())
     (entry,) = table.query(file_pk(HOST, NEWS))
 
     with once_before(table, "transact", lambda: table.delete(entry["pk"], entry["sk"])):
         assert apply(remove(), now=now) == ["removed"]
-    assert used("news")[0].entries == 1  # who took it out gives its place back
+    assert used("news")[0].entries == 1  # the worker that deleted the entry releases its place
 
 
-def test_however_often_others_are_faster_a_place_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_place_is_released_after_any_number_of_conflicts(monkeypatch: pytest.MonkeyPatch) -> None:
     transact, others = table.transact, [*range(ATTEMPTS_MAX - 1)]
 
     def crowded(operations: Iterable[Put | Delete | Check]) -> None:
         if others:
             others.pop()
-            raise Conflict("somebody else was faster")
+            raise Conflict("another writer was faster")
         transact(operations)
 
     apply(publish())
@@ -344,13 +344,13 @@ def test_however_often_others_are_faster_a_place_is_given_back(monkeypatch: pyte
     assert used("news")[0].entries == 0
 
 
-def test_places_reserved_by_two_writers_at_once_are_all_counted() -> None:
+def test_places_reserved_by_two_concurrent_writers_are_all_counted() -> None:
     with once_before(table, "put", lambda: apply(publish("1", "1"))):
         assert apply(publish("2", "2")) == ["listed"]
     assert (used("2026-11")[0].entries, used("news")[0].entries) == (2, 2)
 
 
-def test_an_event_that_is_always_too_late_comes_again_and_gives_its_news_place_back(
+def test_an_event_that_always_conflicts_is_retried_and_releases_its_news_place(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     transact = table.transact
@@ -359,7 +359,7 @@ def test_an_event_that_is_always_too_late_comes_again_and_gives_its_news_place_b
         if any(
             isinstance(operation, table.Put) and operation.item["pk"].startswith("article#") for operation in operations
         ):
-            raise Conflict("somebody was faster")
+            raise Conflict("a writer was faster")
         transact(operations)
 
     monkeypatch.setattr(table, "transact", lost)
@@ -372,8 +372,8 @@ def test_an_event_that_is_always_too_late_comes_again_and_gives_its_news_place_b
 # ── places ──
 
 
-def test_a_place_is_given_back_once_although_the_client_repeated_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Botocore sends a call again whose answer it did not get. A put would meet its own, and be taken for another's."""
+def test_a_place_is_released_once_though_botocore_repeated_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Botocore repeats a call without an answer. Its put would conflict with itself, as with another worker's."""
     apply(publish("1", "1"), publish("2", "2"), publish("3", "3"))
     put_if = table.put_if
 
@@ -410,58 +410,56 @@ def random_event(chance: random.Random, at: datetime) -> ArticleEvent:
 @pytest.mark.matrix
 @pytest.mark.parametrize("republish", ["keep-date", "new-date"])
 @pytest.mark.parametrize("seed", range(2))
-def test_whatever_is_sent_counts_entries_and_articles_agree(behind: MotoAws, seed: int, republish: str) -> None:
-    behind.site(republish=republish)
+def test_after_any_events_counts_entries_and_articles_agree(aws: MotoAws, seed: int, republish: str) -> None:
+    aws.site(republish=republish)
     chance = random.Random(seed)
     for minute in range(20):
         batch = [random_event(chance, MORNING + minute * MINUTE) for _ in range(chance.randint(1, 4))]
         assert [outcome.reason for outcome in message_outcomes(*batch) if outcome.error] == [], (seed, minute)
-        check_agreement(behind, NOON)
+        check_agreement(aws, NOON)
 
-    due = [item["message"] for item in behind.items("due#")]
+    due = [item["message"] for item in aws.items("due#")]
     assert [outcome.reason for outcome in message_outcomes(*due, now=NOON + HOUR) if outcome.error] == [], seed
-    assert behind.items("due#") == []
-    check_agreement(behind, NOON + HOUR)
+    assert aws.items("due#") == []
+    check_agreement(aws, NOON + HOUR)
 
 
-def check_agreement(behind: MotoAws, now: datetime) -> None:
+def check_agreement(aws: MotoAws, now: datetime) -> None:
     """Check that each listed article has its page and news entry, and that the counts are right."""
-    items = behind.items()
+    items = aws.items()
 
     def below(prefix: str) -> list[Item]:
         return [item for item in items if item["pk"].startswith(prefix)]
 
-    known = [read_article(item) for item in below("article#")]
-    listed = {article.url: article for article in known if article.state == "listed"}
+    articles = [read_article(item) for item in below("article#")]
+    listed = {article.url: article for article in articles if article.state == "listed"}
     pages = [item["loc"] for item in below(f"file#{HOST}/sitemap-20") if "loc" in item]
     assert sorted(pages) == sorted(url for url in listed if url)
     assert locs(NEWS) == sorted(url for url, article in listed.items() if url and article.is_in_news(now))
     taken = [read_news_place(item) for item in below(file_pk(HOST, NEWS))]
     assert used("news") in ((), (Used(len(taken), sum(place.size_bytes for place in taken)),))
-    held = {due_sk(article.release_at, article.name) for article in known if article.release_at}
+    held = {due_sk(article.release_at, article.name) for article in articles if article.release_at}
     assert held <= {item["sk"] for item in below("due#")}
 
 
 # ── takeovers and held articles ──
 
 
-def test_a_late_date_that_ends_an_embargo_counts_though_an_edit_is_repeated_first(behind: MotoAws) -> None:
+def test_a_late_date_ends_an_embargo_though_an_edit_is_repeated_first(aws: MotoAws) -> None:
     apply(publish(published_at=MORNING + timedelta(days=365)))
     edit = publish(published_at=None, timestamp=MORNING + 2 * MINUTE, title="Edited")
     apply(edit)
     assert apply(publish(timestamp=MORNING + MINUTE)) == ["late"]
-    (due,) = behind.items("due#")
+    (due,) = aws.items("due#")
 
     assert apply(edit, due["message"]) == ["listed", "duplicate"]
     assert [entry["title"] for entry in table.query(file_pk(HOST, NEWS))] == ["Edited"]
     assert article().first_published == MORNING
-    assert behind.items("due#") == []
+    assert aws.items("due#") == []
 
 
 @pytest.mark.parametrize("title", ["Edited", "Edited again"])
-def test_a_late_date_that_puts_an_embargo_off_holds_the_undated_edits_that_come_next(
-    behind: MotoAws, title: str
-) -> None:
+def test_a_late_date_that_postpones_an_embargo_holds_later_undated_edits(aws: MotoAws, title: str) -> None:
     apply(publish(published_at=NOON + HOUR))
     edit = publish(published_at=None, timestamp=MORNING + 2 * MINUTE, title="Edited")
     apply(edit)
@@ -471,26 +469,26 @@ def test_a_late_date_that_puts_an_embargo_off_holds_the_undated_edits_that_come_
     apply(edit if title == edit.title else replace(edit, timestamp=MORNING + 3 * MINUTE, title=title))
 
     assert (locs(SHARD), article().release_at) == ([], release)
-    (due,) = behind.items("due#")
+    (due,) = aws.items("due#")
     assert due["sk"] == f"{exact(release)}#cms#1042"
     assert apply(due["message"], now=release) == ["listed"]
     assert [entry["title"] for entry in table.query(file_pk(HOST, NEWS))] == [title]
-    assert behind.items("due#") == []
+    assert aws.items("due#") == []
 
 
-def test_an_excluded_article_keeps_an_embargo_that_comes_late_for_its_next_edits(behind: MotoAws) -> None:
+def test_an_excluded_article_keeps_a_late_embargo_for_its_next_edits(aws: MotoAws) -> None:
     apply(publish())
     apply(publish(published_at=None, timestamp=MORNING + 2 * MINUTE, noindex=True))
     assert apply(publish(published_at=NOON + HOUR, timestamp=MORNING + MINUTE)) == ["late"]
-    assert (article().state, behind.items("due#")) == ("excluded", [])
+    assert (article().state, aws.items("due#")) == ("excluded", [])
 
     assert apply(publish(published_at=None, timestamp=MORNING + 3 * MINUTE, title="Edited")) == ["held"]
-    (due,) = behind.items("due#")
+    (due,) = aws.items("due#")
     assert apply(due["message"], now=NOON + HOUR) == ["listed"]
     assert article().first_published == NOON + HOUR
 
 
-def test_a_late_date_ends_the_embargo_of_an_excluded_article(behind: MotoAws) -> None:
+def test_a_late_date_ends_the_embargo_of_an_excluded_article(aws: MotoAws) -> None:
     apply(publish())
     apply(publish(published_at=None, timestamp=MORNING + 3 * MINUTE, noindex=True))
     apply(publish(published_at=NOON + HOUR, timestamp=MORNING + MINUTE))
@@ -521,17 +519,17 @@ def largest() -> ArticleEvent:
     )
 
 
-def test_the_largest_legal_event_fits_every_message_item_and_transaction(behind: MotoAws) -> None:
+def test_the_largest_legal_event_fits_every_message_item_and_transaction(aws: MotoAws) -> None:
     assert len(to_message(largest()).encode()) < 1_048_576
     assert apply(largest()) == ["listed"]
     held = replace(largest(), id="h" * ID_BYTES_MAX, url=page("held"), published_at=NOON + HOUR)
     assert apply(held) == ["held"]
 
-    sizes = {item["pk"][:12]: item_bytes(table._write(item)) for item in behind.items()}
+    sizes = {item["pk"][:12]: item_bytes(table._write(item)) for item in aws.items()}
     assert max(size for pk, size in sizes.items() if not pk.startswith("due#")) < 200_000
     assert max(sizes.values()) < 400_000, sizes
-    assert max(len(item["pk"].encode()) for item in behind.items()) <= 2_048
-    assert max(len(item["sk"].encode()) for item in behind.items()) <= 1_024
+    assert max(len(item["pk"].encode()) for item in aws.items()) <= 2_048
+    assert max(len(item["sk"].encode()) for item in aws.items()) <= 1_024
 
 
 # ── reports of refusals ──
@@ -551,18 +549,18 @@ def test_a_report_of_refusals_is_kept_beside_the_events_of_its_batch() -> None:
     assert {(count.source, count.refused, count.unverified) for count in counts} == {("wire", 1, 0), ("cms", 1, 7)}
 
 
-def test_a_report_is_neither_counted_nor_logged_as_an_event(behind: MotoAws) -> None:
-    behind.call("record_article", queue_batch([refused(), publish("1", "ferry")], sent_at=MORNING))
+def test_a_report_is_neither_counted_nor_logged_as_an_event(aws: MotoAws) -> None:
+    aws.call("record_article", queue_batch([refused(), publish("1", "ferry")], sent_at=MORNING))
 
-    assert {name: behind.metrics[name] for name in ("EventsReceived", "EventsListed")} == {
+    assert {name: aws.metrics[name] for name in ("EventsReceived", "EventsListed")} == {
         "EventsReceived": 1,
         "EventsListed": 1,
     }
-    assert not [name for name in behind.metrics if "eport" in name]
-    assert [line["outcome"] for line in behind.log if line.get("message") == "article"] == ["listed"]
+    assert not [name for name in aws.metrics if "eport" in name]
+    assert [line["outcome"] for line in aws.log if line.get("message") == "article"] == ["listed"]
 
 
-def test_a_report_that_cannot_be_kept_comes_again_and_a_malformed_one_does_not() -> None:
+def test_a_report_that_cannot_be_stored_is_retried_and_a_malformed_one_is_not() -> None:
     with failing("dynamodb", "BatchWriteItem"):
         assert apply(refused(), publish("1", "ferry")) == ["failed", "listed"]
     assert apply(json.dumps({"site": HOST, "refusals": [None]})) == ["quarantined"]

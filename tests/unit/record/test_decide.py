@@ -1,4 +1,4 @@
-"""The rules of recording, one sentence each. The simulation proves what must hold for any story in any order."""
+"""The rules of recording, one test each. The simulation checks the invariants for any story in any order."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -26,7 +26,7 @@ FLOOD = "Flood closes the harbour"
 SITEMAP: dict[str, Any] = {"article": page("flood"), "source": "sitemap"}
 OLD = publish("old", title="Old", received_at=at(60))
 NEW = publish("new", title="New", timestamp=at(1), received_at=at(60))
-# What happens: the events, and the titles of the pages that are left in the news, by path.
+# By story: the events, and the titles of the pages that stay in the news, by path.
 STORIES: dict[str, tuple[list[ArticleEvent], dict[str, str]]] = {
     "a late publication of a deleted article": (
         [publish(), remove(), publish(title="Corrected", timestamp=MORNING + timedelta(seconds=30))], {},
@@ -59,11 +59,11 @@ STORIES: dict[str, tuple[list[ArticleEvent], dict[str, str]]] = {
             remove("7f:17", source="feed", timestamp=None, verb=None, received_at=at(2)),
         ], {},
     ),
-    "a story that comes again from another source and leaves": (
+    "a story that another source publishes again and removes": (
         [publish("1"), publish("p-900", source="wire", timestamp=at(1)), remove("p-900", source="wire", timestamp=at(2))],
         {},
     ),
-    "a story that comes again under another id and leaves": (
+    "a story that is published again under another id and removed": (
         [publish("1"), publish("2", timestamp=at(1)), remove("2", timestamp=at(2))], {},
     ),
     "a postponed story, which the feed does not bring back": (
@@ -100,7 +100,7 @@ def test_a_story_ends_in_these_pages(story: str) -> None:
     events, titles = STORIES[story]
     ledger = DecidedTable()
     for event in events:
-        ledger.hear(event)
+        ledger.apply(event)
 
     assert {url: entry.title for url, entry in ledger.news_at(MORNING).items()} == {
         page(path): title for path, title in titles.items()
@@ -134,66 +134,66 @@ def test_a_story_ends_with_this_date(story: str) -> None:
     events, title, published = DATES[story]
     ledger = DecidedTable()
     for event in events:
-        ledger.hear(event)
+        ledger.apply(event)
 
     assert [(entry.title, entry.published) for entry in ledger.news_at(MORNING).values()] == [(title, published)]
     assert set(ledger.pages.values()) == {"sitemap-2026-11.xml"}
 
 
-def test_the_same_content_at_a_newer_version_only_outdates_what_is_older() -> None:
+def test_equal_content_at_a_newer_version_only_raises_the_version() -> None:
     ledger = DecidedTable()
-    ledger.hear(publish(version=1))
+    ledger.apply(publish(version=1))
     before = dict(ledger.general)
 
-    assert ledger.hear(publish(version=5, timestamp=MORNING + HOUR)).outcome == "duplicate"
+    assert ledger.apply(publish(version=5, timestamp=MORNING + HOUR)).outcome == "duplicate"
     assert ledger.general == before
-    assert ledger.hear(publish(version=3, title="An older headline")).outcome == "late"
+    assert ledger.apply(publish(version=3, title="An older headline")).outcome == "late"
 
 
-def test_a_feed_that_names_no_change_date_moves_no_lastmod() -> None:
+def test_a_feed_without_change_dates_changes_no_lastmod() -> None:
     ledger = DecidedTable()
-    ledger.hear(feed())
-    ledger.hear(feed(title="Flood Closes The Harbour", timestamp=MORNING + HOUR))
+    ledger.apply(feed())
+    ledger.apply(feed(title="Flood Closes The Harbour", timestamp=MORNING + HOUR))
 
     assert [entry.lastmod for entry in ledger.general.values()] == [MORNING]
 
 
 def test_lastmod_is_never_before_publication_and_never_in_the_future() -> None:
     ledger = DecidedTable()
-    ledger.hear(publish(updated_at=MORNING - HOUR))
+    ledger.apply(publish(updated_at=MORNING - HOUR))
     assert [entry.lastmod for entry in ledger.general.values()] == [MORNING]
-    ledger.hear(publish(updated_at=MORNING + 4 * MINUTE, timestamp=MORNING + MINUTE))
+    ledger.apply(publish(updated_at=MORNING + 4 * MINUTE, timestamp=MORNING + MINUTE))
     assert [entry.lastmod for entry in ledger.general.values()] == [MORNING + MINUTE]
 
 
-def test_a_repeat_is_known_by_its_version_after_the_hour_of_an_embargo() -> None:
+def test_a_repeat_is_detected_by_its_version_after_an_embargo() -> None:
     ledger = DecidedTable()
     plain: dict[str, Any] = {"timestamp": None, "verb": "updated", "published_at": None}
-    ledger.hear(publish(timestamp=None, version=1, published_at=MORNING + HOUR), MORNING)
+    ledger.apply(publish(timestamp=None, version=1, published_at=MORNING + HOUR), MORNING)
     edit = publish(version=2, title="Flood, corrected", delivery="msg_1", **plain)
-    ledger.hear(edit, MORNING + MINUTE)
+    ledger.apply(edit, MORNING + MINUTE)
     deliveries = ledger.articles["cms#1042"].deliveries
     ledger.release(MORNING + HOUR)
 
     assert ledger.articles["cms#1042"].deliveries == deliveries
-    assert ledger.hear(replace(edit, delivery="msg_2"), MORNING + 2 * HOUR).outcome == "duplicate"
+    assert ledger.apply(replace(edit, delivery="msg_2"), MORNING + 2 * HOUR).outcome == "duplicate"
 
 
-def test_a_repeat_is_known_by_its_version_after_its_article_came_back() -> None:
+def test_a_repeat_is_detected_by_its_version_after_its_article_is_listed_again() -> None:
     ledger = DecidedTable()
     plain: dict[str, Any] = {"timestamp": None, "verb": "updated", "published_at": None}
-    ledger.hear(publish(timestamp=None, version=1), MORNING)
+    ledger.apply(publish(timestamp=None, version=1), MORNING)
     edit = publish(version=2, title="Flood, corrected", **plain)
-    ledger.hear(edit, MORNING)
-    ledger.hear(publish("1043", title="Another story", timestamp=None, version=1), MORNING + MINUTE)
-    ledger.hear(remove("1043", timestamp=None, version=2), MORNING + 2 * MINUTE)
+    ledger.apply(edit, MORNING)
+    ledger.apply(publish("1043", title="Another story", timestamp=None, version=1), MORNING + MINUTE)
+    ledger.apply(remove("1043", timestamp=None, version=2), MORNING + 2 * MINUTE)
     assert ledger.articles["cms#1042"].state == "listed"
 
-    assert ledger.hear(edit, MORNING + HOUR).outcome == "duplicate"
+    assert ledger.apply(edit, MORNING + HOUR).outcome == "duplicate"
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2), (1, 2, 0), (2, 1, 0)])
-def test_a_timestamp_that_comes_late_shows_since_when_an_article_is_known(order: tuple[int, ...]) -> None:
+def test_the_earliest_timestamp_is_the_first_publication_in_every_order(order: tuple[int, ...]) -> None:
     ledger = DecidedTable()
     events = [
         publish(version=1),
@@ -201,28 +201,28 @@ def test_a_timestamp_that_comes_late_shows_since_when_an_article_is_known(order:
         publish(version=3, timestamp=MORNING + 14 * MINUTE, published_at=MORNING + 13 * MINUTE),
     ]
     for number in order:
-        ledger.hear(events[number], MORNING + HOUR)
+        ledger.apply(events[number], MORNING + HOUR)
 
     assert ledger.articles["cms#1042"].first_published == MORNING
 
 
-def test_a_released_story_is_listed_though_the_clock_of_the_recorder_is_slow() -> None:
+def test_a_released_story_is_listed_though_the_recorders_clock_is_slow() -> None:
     ledger = DecidedTable()
     release = MORNING + 3 * HOUR
-    ledger.hear(publish(published_at=release))
-    ledger.hear(publish(published_at=release, release=release, received_at=MORNING), release - MINUTE)
+    ledger.apply(publish(published_at=release))
+    ledger.apply(publish(published_at=release, release=release, received_at=MORNING), release - MINUTE)
 
     assert set(ledger.news_at(release)) == {page("flood")}
     assert set(ledger.due) == set()
 
 
-def test_a_late_event_that_dates_an_article_leaves_its_images_and_its_section_alone() -> None:
+def test_a_late_event_that_dates_an_article_keeps_its_images_and_section() -> None:
     ledger = DecidedTable()
     later = MORNING + 10 * MINUTE
-    ledger.hear(
+    ledger.apply(
         publish(timestamp=later, published_at=later, images=("https://img.example.com/1.jpg",), section="local")
     )
-    ledger.hear(publish(), now=later)
+    ledger.apply(publish(), now=later)
 
     [entry] = ledger.general.values()
     assert (entry.images, entry.traits.section) == (("https://img.example.com/1.jpg",), "local")
@@ -233,24 +233,24 @@ def test_a_late_event_that_dates_an_article_leaves_its_images_and_its_section_al
 def test_an_inherited_date_is_not_replaced_by_a_late_event_of_the_same_source() -> None:
     ledger = DecidedTable()
     old = MORNING - timedelta(days=2)
-    ledger.hear(feed(guid="g1", published_at=old, timestamp=MORNING))
-    ledger.hear(feed(guid="g2", published_at=None, timestamp=MORNING + HOUR))
-    ledger.hear(feed(guid="g2", version=MORNING - HOUR, published_at=MORNING - HOUR, timestamp=MORNING), MORNING + HOUR)
+    ledger.apply(feed(guid="g1", published_at=old, timestamp=MORNING))
+    ledger.apply(feed(guid="g2", published_at=None, timestamp=MORNING + HOUR))
+    ledger.apply(feed(guid="g2", version=at(-60), published_at=at(-60), timestamp=MORNING), MORNING + HOUR)
 
     assert ledger.articles["feed#g2"].first_published == old
 
 
-def test_a_late_event_after_the_window_leaves_no_place_in_the_news_behind() -> None:
+def test_a_late_event_after_the_window_reserves_no_place_in_the_news() -> None:
     ledger = DecidedTable()
-    ledger.hear(publish(timestamp=MORNING + HOUR))
+    ledger.apply(publish(timestamp=MORNING + HOUR))
     now = MORNING + timedelta(hours=49)
-    ledger.news.clear()  # the roller was here, and gave the place back
+    ledger.news.clear()  # as roll_window does when the window ends
     ledger.series["news"] = ledger.series["news"].give_back(
         [place for a in ledger.articles.values() if (place := a.news)]
     )
-    ledger.hear(publish(published_at=MORNING - 3 * HOUR, timestamp=MORNING - 3 * HOUR), now)
+    ledger.apply(publish(published_at=MORNING - 3 * HOUR, timestamp=MORNING - 3 * HOUR), now)
     assert ledger.articles["cms#1042"].news is None
-    ledger.hear(publish(timestamp=now, title="Flood over", published_at=MORNING - 3 * HOUR), now)
+    ledger.apply(publish(timestamp=now, title="Flood over", published_at=MORNING - 3 * HOUR), now)
 
     assert ledger.series["news"].files[0].entries == len(ledger.news_at(now)) == 0
 
@@ -278,41 +278,41 @@ def test_a_removal_by_url_removes_its_own_sources_copy_in_every_order(
     for events in permutations([WIRE, CMS, *by_url, *([after] if after else [])]):
         ledger = DecidedTable()
         for seconds, event in enumerate((*events, events[0])):
-            ledger.hear(event, MORNING + HOUR + timedelta(seconds=10 * seconds))
+            ledger.apply(event, MORNING + HOUR + timedelta(seconds=10 * seconds))
         assert set(ledger.pages) == pages, [event.name for event in events]
 
 
-def test_the_home_page_beside_the_id_of_a_removal_stays() -> None:
+def test_a_removal_of_an_unknown_id_keeps_the_home_page_beside_it() -> None:
     ledger = DecidedTable()
-    ledger.hear(feed("", timestamp=None))
-    ledger.hear(remove("unknown", url=page("")))
+    ledger.apply(feed("", timestamp=None))
+    ledger.apply(remove("unknown", url=page("")))
 
     assert set(ledger.pages) == {page("")}
 
 
 @pytest.mark.parametrize("order", ["in its order", "late"])
-def test_an_embargo_that_comes_late_is_over_where_a_newer_event_has_another_date(order: str) -> None:
-    """Also where that date was no correction and so did not become the first publication."""
+def test_a_late_embargo_has_no_effect_if_a_newer_event_has_another_date(order: str) -> None:
+    """The same holds where that date was no correction and did not become the first publication."""
     ledger = DecidedTable()
     dated = publish(timestamp=MORNING + 3 * HOUR, published_at=MORNING + 2 * HOUR)
     undated = publish(timestamp=MORNING + 4 * HOUR, published_at=None, title="Edited")
-    ledger.hear(publish())
+    ledger.apply(publish())
     for event in (dated, undated) if order == "in its order" else (undated, dated):
-        ledger.hear(event, MORNING + 5 * HOUR)
+        ledger.apply(event, MORNING + 5 * HOUR)
 
     embargo = publish(timestamp=MORNING + HOUR, published_at=MORNING + 40 * HOUR)
-    ledger.hear(embargo, MORNING + 6 * HOUR)
+    ledger.apply(embargo, MORNING + 6 * HOUR)
 
     assert set(ledger.pages) == {page("flood")}
     assert ledger.articles["cms#1042"].first_published == MORNING
 
 
-def test_an_edit_without_a_date_just_before_the_release_leaves_the_release_as_the_date() -> None:
-    """Also where the sender's clock is ahead, so that the edit's timestamp is after the release."""
+def test_an_undated_edit_just_before_the_release_keeps_the_release_date() -> None:
+    """The same holds where the sender's clock is ahead and the edit's timestamp is after the release."""
     ledger, release = DecidedTable(), MORNING + 4 * HOUR
-    ledger.hear(publish())
-    ledger.hear(publish(timestamp=MORNING + HOUR, published_at=release), MORNING + HOUR)
-    ledger.hear(publish(timestamp=release + HOUR, published_at=None, received_at=release - 3 * MINUTE))
+    ledger.apply(publish())
+    ledger.apply(publish(timestamp=MORNING + HOUR, published_at=release), MORNING + HOUR)
+    ledger.apply(publish(timestamp=release + HOUR, published_at=None, received_at=release - 3 * MINUTE))
     ledger.release(release)
 
     assert ledger.articles["cms#1042"].first_published == release

@@ -1,4 +1,4 @@
-"""Which pages list each other as language versions, whatever the order of the events."""
+"""Pages list each other as language versions, in any order of the events."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,7 +21,7 @@ MINUTE = timedelta(minutes=1)
 
 
 def version(path: str, lists: str = "", minute: int = 0, language: str = "", **changes: object) -> ArticleEvent:
-    """A page whose language is its name, unless another is given, and the pages that it lists: `fr de=de-2`."""
+    """Return the event of a page that lists other pages, such as `fr de=de-2`. Its default language is its name."""
     named = [pair.partition("=") for pair in lists.split()]
     alternates = tuple(Alternate(code, page(other or code)) for code, _, other in named)
     at = MORNING + minute * MINUTE
@@ -30,7 +30,7 @@ def version(path: str, lists: str = "", minute: int = 0, language: str = "", **c
 
 
 def listed(table: DecidedTable) -> dict[str, str]:
-    """The links of each page, as codes and paths: `de=de-2 fr`."""
+    """Return the links of each page, as codes and paths: `de=de-2 fr`."""
     links = {}
     for entry in table.general.values():
         codes = {link.hreflang: link.href.removeprefix(page("")) for link in entry.alternates}
@@ -89,7 +89,7 @@ CASES: dict[str, tuple[list[ArticleEvent], Mapping[str, str]]] = {
         [version("en", "en en-GB=en fr"), version("fr")],
         {"en": "en en-GB=en fr", "fr": "en fr"},
     ),
-    "the default stands last": ([version("en", "x-default=en fr")], {"en": "en fr x-default=en"}),
+    "the default is last": ([version("en", "x-default=en fr")], {"en": "en fr x-default=en"}),
     "another page's language": (
         [version("en", "fr"), version("fr", language="de")],
         {"en": "en fr", "fr": "de=fr en"},
@@ -104,41 +104,41 @@ CASES: dict[str, tuple[list[ArticleEvent], Mapping[str, str]]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_pages_list_each_other_or_neither_does_in_every_order(case: str) -> None:
+def test_alternates_are_mutual_in_every_order(case: str) -> None:
     events, expected = CASES[case]
     for order in permutations(events):
         table = DecidedTable()
         for event in order:
-            table.hear(event, max(MORNING, event.timestamp or MORNING) + 5 * MINUTE)
+            table.apply(event, max(MORNING, event.timestamp or MORNING) + 5 * MINUTE)
         assert listed(table) == expected, [event.name for event in order]
 
 
 def test_pages_that_list_each_other_are_not_recorded_again() -> None:
     table = DecidedTable()
     for event in (EN, FR, DE, version("en", "fr de", minute=1, title="Another headline")):
-        assert table.hear(event).returns == ()
-    [again] = table.hear(remove("de")).returns
+        assert table.apply(event).returns == ()
+    [again] = table.apply(remove("de")).returns
     assert again.previous_urls == (page("en"), page("fr"))
 
 
-def test_a_page_that_moves_takes_its_links_along() -> None:
+def test_a_page_that_moves_keeps_its_links() -> None:
     table = DecidedTable()
     for event in (EN, FR, DE, version("de-2", "en fr", minute=1, article="de")):
-        table.hear(event)
+        table.apply(event)
     assert listed(table) == {"de-2": "de=de-2 en fr", "en": "de=de-2 en fr", "fr": "de=de-2 en fr"}
-    table.hear(version("de", minute=2, article="de-3"))
+    table.apply(version("de", minute=2, article="de-3"))
     assert listed(table) == {"de": "de en fr", "de-2": "", "en": "de en fr", "fr": "de en fr"}
 
 
-def test_a_page_with_too_many_links_stays_listed_by_the_rest() -> None:
+def test_a_page_with_too_many_links_keeps_as_many_as_fit() -> None:
     table = DecidedTable()
     for number in range(ALTERNATES_MAX + 2):
-        table.hear(version(f"fr-{number:02}", "en"))
+        table.apply(version(f"fr-{number:02}", "en"))
     assert len(table.claims[page("en")].links) == ALTERNATES_MAX
     assert listed(table)[f"fr-{ALTERNATES_MAX + 1:02}"]
 
 
-def test_a_publication_without_alternates_writes_what_it_did_before() -> None:
+def test_a_publication_without_alternates_writes_only_its_own_claim() -> None:
     decision = decide(version("en"), Known(), SITE, MORNING)
     assert ([claim.url for claim in decision.claims], decision.returns) == ([page("en")], ())
 
@@ -168,13 +168,13 @@ def test_another_site_counts_if_both_list_each_other(
     assert [is_version(url, hosts) for url in (page("a"), page(""), "http://www.example.com/a")] == [True, False, False]
 
 
-def test_a_page_that_takes_many_urls_changes_few_claims_at_a_time() -> None:
+def test_a_page_that_takes_over_many_urls_changes_few_claims_at_a_time() -> None:
     table, codes = DecidedTable(), sorted(LANGUAGES)[:ALTERNATES_MAX]
     lists = {path: " ".join(f"{code}={path}-{code}" for code in codes) for path in ("old-1", "old-2", "new")}
     for path in ("old-1", "old-2"):
-        table.hear(version(path, lists[path], source="feed", language="en"))
+        table.apply(version(path, lists[path], source="feed", language="en"))
     moved = version("new", lists["new"], minute=1, language="en", previous_urls=(page("old-1"), page("old-2")))
-    assert len(table.hear(moved).claims) < 2 * ALTERNATES_MAX
+    assert len(table.apply(moved).claims) < 2 * ALTERNATES_MAX
     linked = {path for path in lists for code in codes if table.claims[page(f"{path}-{code}")].links}
     assert linked == {"new"}
 
@@ -182,21 +182,21 @@ def test_a_page_that_takes_many_urls_changes_few_claims_at_a_time() -> None:
 def test_a_page_lists_a_home_page_that_it_has_left() -> None:
     home = (Alternate("en", page("")),)
     table = DecidedTable()
-    table.hear(version("", language="en", article="1"))
-    table.hear(version("fr", minute=1, article="1", alternates=home))
+    table.apply(version("", language="en", article="1"))
+    table.apply(version("fr", minute=1, article="1", alternates=home))
     assert listed(table) == {"fr": "en= fr"}
 
 
 def test_a_home_page_keeps_no_link_of_a_page_that_is_removed() -> None:
     home = (Alternate("en", page("")),)
     table = DecidedTable()
-    table.hear(version("", "fr", language="en", article="1"))
-    table.hear(version("fr", minute=1, alternates=home, previous_urls=(page(""),), source="wire"))
-    table.hear(remove("fr", source="wire", timestamp=MORNING + 2 * MINUTE))
+    table.apply(version("", "fr", language="en", article="1"))
+    table.apply(version("fr", minute=1, alternates=home, previous_urls=(page(""),), source="wire"))
+    table.apply(remove("fr", source="wire", timestamp=MORNING + 2 * MINUTE))
     assert listed(table) == {"": ""}
 
 
 def test_a_late_event_of_a_forgotten_article_leaves_no_url() -> None:
-    erased = replace(DecidedTable().hear(version("en", minute=1)).article, state="removed", reason=FORGOTTEN)  # type: ignore[type-var]
+    erased = replace(DecidedTable().apply(version("en", minute=1)).article, state="removed", reason=FORGOTTEN)  # type: ignore[type-var]
     late = replace(version("en-2", article="en"), received_at=MORNING)
     assert decide(late, Known(erased), SITE, MORNING).claims == ()

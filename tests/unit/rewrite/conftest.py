@@ -1,4 +1,4 @@
-"""A site behind the doors, for the tests of the rewriter."""
+"""A site in moto, for the tests of the rewriter."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from tests.support.partitions import NOON
 
 
 @pytest.fixture
-def behind() -> Iterator[MotoAws]:
+def aws() -> Iterator[MotoAws]:
     with moto_aws.opened(NOON) as opened:
         opened.site()
         yield opened

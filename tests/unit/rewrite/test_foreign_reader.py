@@ -1,4 +1,4 @@
-"""A reader of sitemaps that others wrote finds every page from robots.txt on: each file in one index."""
+"""A third-party reader of sitemaps finds every page from robots.txt: each file is in one index."""
 
 import logging
 from collections import Counter
@@ -19,7 +19,7 @@ from stoppress.sitemaps import fold
 from tests.support.article_events import HOST, SITE
 from tests.support.partitions import INDEX, MINUTE, NOON
 from tests.unit.rewrite.test_indexes_at_once import IndexWorld
-from tests.unit.rewrite.test_rewriters_at_once import open_doors
+from tests.unit.rewrite.test_rewriters_at_once import replace_aws
 
 pytestmark = pytest.mark.matrix
 
@@ -74,14 +74,14 @@ class _Web(AbstractWebClient):
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[IndexWorld]:
     world = IndexWorld(SITE.model_copy(update={"robots": ""}), ["sitemap-news.xml"])
-    open_doors(world, monkeypatch)
+    replace_aws(world, monkeypatch)
     logging.disable(logging.CRITICAL)
     yield world
     logging.disable(logging.NOTSET)
 
 
 def add(world: IndexWorld, number: int) -> None:
-    """Have the site that many shards, the newest last, and all done that follows at once."""
+    """Give the site `number` shards, the newest last, and request the index and robots.txt."""
     world.marks |= {name: Mark(name, NOON, 1, 200, "first") for name in SHARDS[:number]}
     world.queued += [RewriteRequest(HOST, INDEX), RewriteRequest(HOST, "robots.txt")]
 
@@ -93,11 +93,11 @@ def settle(world: IndexWorld, now: Any) -> None:
 
 
 def read(world: IndexWorld) -> Counter[str]:
-    """How often the reader reads each file. It finds the page of each shard."""
+    """Return how often the reader reads each file, after checking that it finds the page of each shard."""
     web = _Web(world)
     tree = sitemap_tree_for_homepage(f"https://{HOST}/", web_client=web, use_known_paths=False)
-    found = {page.url.rpartition("/")[2] + ".xml" for page in tree.all_pages()} - {".xml"}
-    assert found == world.marks.keys()
+    files = {page.url.rpartition("/")[2] + ".xml" for page in tree.all_pages()} - {".xml"}
+    assert files == world.marks.keys()
     return web.read
 
 
@@ -119,10 +119,10 @@ def test_a_foreign_reader_finds_every_page_while_a_site_gets_a_second_index(worl
     assert set((read(world) - Counter(["sitemap-news.xml"])).values()) == {1}
 
 
-def test_a_foreign_reader_finds_every_page_of_a_site_with_more_files_than_an_index_takes(
+def test_a_foreign_reader_finds_every_page_of_a_site_with_several_indexes(
     world: IndexWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A twentieth of the real limits: with 50,000 files the test would take a tenth of all the time of the tests."""
+    """The limits are a twentieth of the real ones, because a test with 50,000 files would be too slow."""
     for module, name, limit in ((index_ranges, "INDEX_FILES_URGENT", 1_250), (fold, "INDEX_FILES_URGENT", 1_250),
                                 (file_lines, "INDEX_ENTRIES_MAX", 2_500), (publish, "INDEX_ENTRIES_MAX", 2_500)):  # fmt: skip
         monkeypatch.setattr(module, name, limit)

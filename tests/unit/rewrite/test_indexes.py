@@ -1,4 +1,4 @@
-"""A long index is split: each file is in one index that robots.txt names, and no index lists a file that is not there."""
+"""A long index is split: each file is in one index of robots.txt, and no index lists a missing file."""
 
 import re
 from collections.abc import Iterable
@@ -29,7 +29,7 @@ HOME = f"<loc>https://{HOST}/</loc>"
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An index of more than three shards is split: three move. Changes are folded into the smallest file."""
+    """Split an index of more than three shards by moving three, and fold changes into the smallest file."""
     monkeypatch.setattr(index_ranges, "INDEX_FILES_MAX", 3)
     monkeypatch.setattr(file_lines, "READ_UNIT_BYTES", 1)
 
@@ -39,7 +39,7 @@ def shard(year: int) -> str:
 
 
 def fill(years: Iterable[int]) -> None:
-    """Have shards list a page."""
+    """Put a page into each shard."""
     for year in years:
         put_page(str(year), file=shard(year))
 
@@ -53,15 +53,15 @@ def request_index(*files: str) -> None:
     queues.send_rewrites([RewriteRequest(HOST, file) for file in files or (INDEX,)])
 
 
-def settle(behind: MotoAws, now: datetime) -> None:
-    """Have all done that is due, and all that follows from it."""
-    behind.clock.move_to(now)
+def settle(aws: MotoAws, now: datetime) -> None:
+    """Do all due work and its consequences."""
+    aws.clock.move_to(now)
     roll(now)
     while True:
-        records = stream(behind)["Records"]
+        records = stream(aws)["Records"]
         for record in records:
             record["dynamodb"]["ApproximateCreationDateTime"] = now.timestamp()
-        messages = queue_batch(behind.taken("rewrites"), sent_at=now, queue="rewrites")["Records"]
+        messages = queue_batch(aws.taken("rewrites"), sent_at=now, queue="rewrites")["Records"]
         if not records + messages:
             return
         for batch in filter(None, (records, messages)):
@@ -69,7 +69,7 @@ def settle(behind: MotoAws, now: datetime) -> None:
 
 
 def listed(file: str = INDEX) -> list[str]:
-    """The years of the shards that an index lists; the home page by itself."""
+    """Return the years of the shards that an index lists, or `home` for an index of the home page."""
     stored = bucket.read(HOST, file)
     if stored is None:
         return ["no file"]
@@ -83,56 +83,56 @@ def named() -> list[str]:
 
 
 @pytest.fixture
-def site(behind: MotoAws) -> Site:
-    """A site with five shards, whose index was split a moment ago."""
-    site = behind.site(robots="")
+def site(aws: MotoAws) -> Site:
+    """Return a site with five shards, whose index was split a moment ago."""
+    site = aws.site(robots="")
     fill(range(2001, 2006))
     request_index()
-    settle(behind, NOON)
+    settle(aws, NOON)
     return site
 
 
-def test_files_move_a_day_after_robots_names_their_new_index(behind: MotoAws, site: Site) -> None:
+def test_files_move_a_day_after_robots_txt_lists_their_new_index(aws: MotoAws, site: Site) -> None:
     assert (listed(), listed(SECOND)) == (["2001", "2002", "2003", "2004", "2005"], ["home"])
     assert named() == [INDEX, "sitemap-news.xml", SECOND]
-    settle(behind, NOON + DAY - MINUTE)
+    settle(aws, NOON + DAY - MINUTE)
     assert listed(SECOND) == ["home"]
 
-    settle(behind, NOON + DAY)
+    settle(aws, NOON + DAY)
     assert (listed(), listed(SECOND)) == (["2004", "2005"], ["2001", "2002", "2003"])
     assert all_files(site)[-2:] == [SECOND, INDEX]
-    assert behind.items("due#") == []
+    assert aws.items("due#") == []
 
 
-def test_a_changed_file_changes_the_index_that_lists_it_and_no_other(behind: MotoAws, site: Site) -> None:
-    settle(behind, NOON + DAY)
-    before = behind.file(INDEX)
+def test_a_changed_file_changes_the_index_that_lists_it_and_no_other(aws: MotoAws, site: Site) -> None:
+    settle(aws, NOON + DAY)
+    before = aws.file(INDEX)
     empty([2002])
     fill([1999])
-    settle(behind, NOON + DAY + MINUTE)
+    settle(aws, NOON + DAY + MINUTE)
     assert listed(SECOND) == ["1999", "2001", "2003"]
-    assert behind.file(INDEX).etag == before.etag
+    assert aws.file(INDEX).etag == before.etag
 
     fill([2006])
-    settle(behind, NOON + DAY + 2 * MINUTE)
+    settle(aws, NOON + DAY + 2 * MINUTE)
     assert listed() == ["2004", "2005", "2006"]
     assert listed(SECOND) == ["1999", "2001", "2003"]
 
 
-def test_the_mark_of_another_indexs_file_is_read_once(behind: MotoAws, site: Site) -> None:
+def test_the_mark_of_another_indexs_file_is_read_once(aws: MotoAws, site: Site) -> None:
     del site
-    settle(behind, NOON + DAY)
-    before = behind.file(SECOND)
+    settle(aws, NOON + DAY)
+    before = aws.file(SECOND)
     put_page("another", file=shard(2002))
     rewrite_all([RewriteRequest(HOST, shard(2002))], NOON + DAY + MINUTE)
     with counted("dynamodb", "BatchGetItem") as reads:
         rewrite_all([RewriteRequest(HOST, INDEX, entries=frozenset([(shard(2002), shard(2002))]))], NOON + DAY + MINUTE)
     assert len(reads) == 1
-    assert behind.file(SECOND).changed > before.changed
+    assert aws.file(SECOND).changed > before.changed
 
 
-def test_an_index_that_a_changed_file_leads_to_is_requested_when_the_run_fails(behind: MotoAws, site: Site) -> None:
-    settle(behind, NOON + DAY)
+def test_the_index_of_a_changed_file_is_requested_when_the_run_fails(aws: MotoAws, site: Site) -> None:
+    settle(aws, NOON + DAY)
     empty([2002])
     rewrite_all([RewriteRequest(HOST, shard(2002))], NOON + DAY)
     request = RewriteRequest(HOST, INDEX, entries=frozenset([(shard(2002), shard(2002))]))
@@ -141,34 +141,34 @@ def test_an_index_that_a_changed_file_leads_to_is_requested_when_the_run_fails(b
     assert hand_over(results) is None
     assert [result.error is None for result in results] == [False]
 
-    stream(behind)
-    settle(behind, NOON + DAY + MINUTE)
+    stream(aws)
+    settle(aws, NOON + DAY + MINUTE)
     assert listed(SECOND) == ["2001", "2003"]
 
 
-def test_an_index_whose_files_are_all_gone_lists_the_home_page_and_stays(behind: MotoAws, site: Site) -> None:
-    settle(behind, NOON + DAY)
+def test_an_index_whose_files_are_all_gone_lists_the_home_page_and_stays(aws: MotoAws, site: Site) -> None:
+    settle(aws, NOON + DAY)
     empty([2001, 2002, 2003])
-    settle(behind, NOON + DAY + MINUTE)
-    settle(behind, NOON + 3 * DAY)
+    settle(aws, NOON + DAY + MINUTE)
+    settle(aws, NOON + 3 * DAY)
     assert (listed(), listed(SECOND)) == (["2004", "2005"], ["home"])
     assert SECOND in named()
 
     fill([2001])
-    settle(behind, NOON + 3 * DAY + MINUTE)
+    settle(aws, NOON + 3 * DAY + MINUTE)
     assert listed(SECOND) == ["2001"]
 
 
-def test_a_record_of_a_removed_site_deletes_each_index_that_it_may_have_led_to(behind: MotoAws, site: Site) -> None:
-    """A rewriter that sitemap.xml led to the second index may have been killed after its PUT."""
-    settle(behind, NOON + DAY)
+def test_a_record_of_a_removed_site_deletes_each_possible_index(aws: MotoAws, site: Site) -> None:
+    """A rewriter of the second index, found by sitemap.xml, may have been killed after its PUT."""
+    settle(aws, NOON + DAY)
     site_versions.remove(HOST, site.version, "a test", NOON + DAY, deletes_files=True)
     rewrite_all([RewriteRequest(HOST, INDEX, checks_all=True)], NOON + DAY)
     assert (listed(), listed(SECOND)) == (["no file"], ["no file"])
 
 
-def test_a_record_that_meets_a_cached_removal_leads_to_the_other_index(behind: MotoAws, site: Site) -> None:
-    settle(behind, NOON + DAY)
+def test_a_record_that_meets_a_cached_removal_updates_the_other_index(aws: MotoAws, site: Site) -> None:
+    settle(aws, NOON + DAY)
     fill([2000])
     rewrite_all([RewriteRequest(HOST, shard(2000))], NOON + DAY)
     site_versions.remove(HOST, site.version, "a test", NOON + DAY, deletes_files=False)
@@ -178,33 +178,33 @@ def test_a_record_that_meets_a_cached_removal_leads_to_the_other_index(behind: M
     assert listed(SECOND) == ["2000", "2001", "2002", "2003"]
 
 
-def test_an_old_index_that_grows_is_split_like_the_first(behind: MotoAws, site: Site) -> None:
-    settle(behind, NOON + DAY)
+def test_an_old_index_that_grows_is_split_like_the_first(aws: MotoAws, site: Site) -> None:
+    settle(aws, NOON + DAY)
     fill([1996, 1997])
-    settle(behind, NOON + DAY + MINUTE)
+    settle(aws, NOON + DAY + MINUTE)
     request_index(SECOND)
-    settle(behind, NOON + DAY + HOUR)
+    settle(aws, NOON + DAY + HOUR)
     assert listed(SECOND) == ["1996", "1997", "2001", "2002", "2003"]
 
-    settle(behind, NOON + 2 * DAY + HOUR)
+    settle(aws, NOON + 2 * DAY + HOUR)
     assert (listed(THIRD), listed(SECOND)) == (["1996", "1997", "2001"], ["2002", "2003"])
     assert named() == [INDEX, "sitemap-news.xml", SECOND, THIRD]
 
 
-def test_a_mark_that_changes_while_its_file_moves_is_in_the_new_index(behind: MotoAws, site: Site) -> None:
-    """The mark changes after the new index was put, and before its cut is in force: then its record leads to the old index."""
+def test_a_mark_that_changes_while_its_file_moves_is_in_the_new_index(aws: MotoAws, site: Site) -> None:
+    """The mark changes between the PUT of the new index and the cut, so that its record leads to the old index."""
 
     def change() -> None:
         empty([2002])
         fill([2000])
 
     with once_before(publish, "indexes_item", change):
-        settle(behind, NOON + DAY)
+        settle(aws, NOON + DAY)
     assert (listed(), listed(SECOND)) == (["2004", "2005"], ["2000", "2001", "2003"])
 
 
-def test_two_rewriters_split_an_index_once(behind: MotoAws) -> None:
-    behind.site(robots="")
+def test_two_rewriters_split_an_index_once(aws: MotoAws) -> None:
+    aws.site(robots="")
     fill(range(2001, 2006))
     rewrite_all([RewriteRequest(HOST, shard(year)) for year in range(2001, 2006)], NOON)
     request = RewriteRequest(HOST, INDEX)
@@ -215,25 +215,25 @@ def test_two_rewriters_split_an_index_once(behind: MotoAws) -> None:
     assert [cut.index for cut in read_indexes(HOST).cuts] == [SECOND]
 
 
-def test_a_due_record_of_an_index_that_was_never_planned_is_done(behind: MotoAws) -> None:
-    site = behind.site()
+def test_a_due_record_of_an_index_that_was_never_planned_is_done(aws: MotoAws) -> None:
+    site = aws.site()
     publish.schedule_rewrite(site, THIRD, NOON)
-    settle(behind, NOON)
+    settle(aws, NOON)
 
     assert bucket.read(HOST, THIRD) is None
-    assert behind.items("due#") == []
+    assert aws.items("due#") == []
 
 
 def test_more_files_than_an_index_may_list_are_in_other_indexes_first(
-    behind: MotoAws, monkeypatch: pytest.MonkeyPatch
+    aws: MotoAws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module, name, limit in ((index_ranges, "INDEX_FILES_URGENT", 6), (file_lines, "INDEX_ENTRIES_MAX", 8),
                                 (publish, "INDEX_ENTRIES_MAX", 8)):  # fmt: skip
         monkeypatch.setattr(module, name, limit)
-    behind.site(robots="")
+    aws.site(robots="")
     fill(range(2001, 2021))
     request_index()
-    settle(behind, NOON)
+    settle(aws, NOON)
 
     indexes = read_indexes(HOST)
     assert all(cut.is_in_force for cut in indexes.cuts)
@@ -242,40 +242,40 @@ def test_more_files_than_an_index_may_list_are_in_other_indexes_first(
 
 
 def test_a_site_with_its_own_robots_has_one_index_until_that_is_urgent(
-    behind: MotoAws, monkeypatch: pytest.MonkeyPatch
+    aws: MotoAws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index_ranges, "INDEX_FILES_URGENT", 6)
-    site = behind.site()
+    site = aws.site()
     fill(range(2001, 2007))
     request_index()
-    settle(behind, NOON)
+    settle(aws, NOON)
     assert read_indexes(HOST).cuts == ()
 
     fill([2007])
     request_index()
-    settle(behind, NOON + MINUTE)
+    settle(aws, NOON + MINUTE)
     assert (listed(SECOND), listed(THIRD)) == (["2001", "2002", "2003"], ["2004", "2005", "2006"])
     assert listed() == ["2007"]
     lines = [f"Sitemap: https://{HOST}/{file}" for file in (INDEX, "sitemap-news.xml", THIRD, SECOND)]
     assert report_site(read_site(site, NOON, []), NOON)["robots_lines"] == lines
     assert [f"Sitemap: https://{HOST}/{file}" for file in load_known(HOST).named] == lines  # the doctor looks for these
-    behind.site(robots="")
+    aws.site(robots="")
     request_index("robots.txt")
-    settle(behind, NOON + HOUR)
+    settle(aws, NOON + HOUR)
     assert named() == [INDEX, "sitemap-news.xml", THIRD, SECOND]
 
 
-def test_a_gzip_form_stays_while_an_older_index_lists_it(behind: MotoAws, site: Site) -> None:
+def test_a_gzip_form_stays_while_an_older_index_lists_it(aws: MotoAws, site: Site) -> None:
     del site
-    behind.site(robots="", outputs={"gzip": True})
-    settle(behind, NOON + DAY)
+    aws.site(robots="", outputs={"gzip": True})
+    settle(aws, NOON + DAY)
     packed = f"{shard(2001)}.gz"
-    assert f"/{packed}<".encode() in behind.file(SECOND).body
-    assert behind.file(f"{SECOND}.gz").body
+    assert f"/{packed}<".encode() in aws.file(SECOND).body
+    assert aws.file(f"{SECOND}.gz").body
 
-    behind.site(robots="")
+    aws.site(robots="")
     rewrite_all([RewriteRequest(HOST, shard(2001), checks_all=True)], NOON + DAY)
-    assert behind.file(packed).body
-    settle(behind, NOON + DAY + MINUTE)
+    assert aws.file(packed).body
+    settle(aws, NOON + DAY + MINUTE)
     assert bucket.read(HOST, packed) is None
-    assert f"/{shard(2001)}<".encode() in behind.file(SECOND).body
+    assert f"/{shard(2001)}<".encode() in aws.file(SECOND).body

@@ -1,4 +1,4 @@
-"""A cut comes into force while marks change, in any order of the rewriters' steps: no file is ever in no index, and at rest each is in one."""
+"""A cut comes into force while marks change: in any order of steps, no file is missing, and at rest each is in one index."""
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,7 +22,7 @@ from stoppress.rewrite.sitemaps import rewrite_all
 from stoppress.sitemaps.fold import listed_files
 from tests.support.article_events import HOST, SITE
 from tests.support.partitions import INDEX, MINUTE, NOON
-from tests.unit.rewrite.test_rewriters_at_once import Rewriter, World, open_doors
+from tests.unit.rewrite.test_rewriters_at_once import Rewriter, World, replace_aws
 
 pytestmark = pytest.mark.matrix
 
@@ -72,7 +72,7 @@ class IndexWorld(World):
         )
 
     def put_if(self, item: dict[str, Any]) -> None:
-        """Due records: the test itself requests what is due."""
+        """Ignore due records, because the test requests due work itself."""
 
     def read(self, site: str, file: str) -> StoredFile | None:
         self._wait()
@@ -94,9 +94,9 @@ class IndexWorld(World):
 
 
 def play(changes: Sequence[Mark], chance: random.Random, patch: pytest.MonkeyPatch) -> IndexWorld:
-    """Play a cut that is due and changed marks to their end; a run may be killed once, and is then delivered again."""
+    """Play a due cut and changed marks to their end; a run may be killed once, and is then delivered again."""
     world = IndexWorld(SITE, (OLD, NEW, "sitemap-news.xml"), Cut("sitemap", NEW, 2, NOON - CUT_WAITS))
-    open_doors(world, patch)
+    replace_aws(world, patch)
     rewrite_all([RewriteRequest(HOST, INDEX)], NOON - 2 * MINUTE)
     runs: dict[Rewriter, RewriteRequest] = {}
     waiting, may_kill = list(changes), True
@@ -122,19 +122,19 @@ def play(changes: Sequence[Mark], chance: random.Random, patch: pytest.MonkeyPat
 
     start(DUE)
     while True:
-        able = [run for run in runs if not run.done]
-        steps: list[tuple[float, Callable[[], object]]] = [(1, run.step) for run in able]
+        active = [run for run in runs if not run.done]
+        steps: list[tuple[float, Callable[[], object]]] = [(1, run.step) for run in active]
         steps += [(weights["change"], change)] if waiting else []
         steps += [(weights["queue"], lambda: start(world.queued.pop(0)))] if world.queued else []
-        if may_kill and able:
-            steps.append((weights["kill"], partial(kill, chance.choice(able))))
+        if may_kill and active:
+            steps.append((weights["kill"], partial(kill, chance.choice(active))))
         if not steps:
             return world
         chance.choices([step for _, step in steps], [weight for weight, _ in steps])[0]()
 
 
 @pytest.mark.parametrize("changes", [CHANGES[:1], CHANGES[1:2], CHANGES[:2], CHANGES[2:], []], ids=len)
-def test_in_any_order_of_their_steps_rewriters_end_with_each_file_in_its_index(changes: list[Mark]) -> None:
+def test_concurrent_rewriters_leave_each_file_in_its_index(changes: list[Mark]) -> None:
     for order in range(ORDERS):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(file_lines, "READ_UNIT_BYTES", 1)

@@ -1,4 +1,4 @@
-"""What a prediction tells of one file. tests/simulation/test_predicted_configurations.py compares predictions with files."""
+"""The prediction for one file. tests/simulation/test_predicted_configurations.py compares predictions with files."""
 
 import gzip
 import zlib
@@ -32,11 +32,11 @@ def test_the_home_page_of_an_empty_news_sitemap_is_no_story() -> None:
 
 
 @pytest.mark.parametrize("stored", [b"by hand", compressed(b"another")[:12], compressed(b"another")])
-def test_a_gzip_form_changes_with_what_it_holds(stored: bytes) -> None:
+def test_a_gzip_file_changes_with_its_content(stored: bytes) -> None:
     assert FileChange("sitemap.xml.gz", stored, compressed(b"text")).is_change
 
 
-def test_another_way_to_pack_a_file_is_no_change() -> None:
+def test_another_compression_of_a_file_is_no_change() -> None:
     body = b"text " * 1_000
     packed = gzip.compress(body, zlib.Z_BEST_COMPRESSION, mtime=1)
     assert packed != compressed(body)

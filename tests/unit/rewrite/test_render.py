@@ -1,4 +1,4 @@
-"""Rendering: what is read of a partition, by its keys or as a whole, is the file that its entries give."""
+"""A file rendered from changed keys or from the whole partition is that of all its entries."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -17,10 +17,10 @@ from stoppress.sitemaps.render import render_general
 from stoppress.sitemaps.tags import RENDERER
 from tests.support import moto_aws
 from tests.support.article_events import HOST, MORNING, SITE, page
-from tests.support.moto_aws import MotoAws, failed_ones
+from tests.support.moto_aws import MotoAws, failed_ids
 from tests.support.partitions import HOUR, MINUTE, NOON, SHARD, key, mark, put_news, put_page, shard, stream, take_page
 
-pytestmark = [pytest.mark.moto, pytest.mark.usefixtures("behind")]
+pytestmark = [pytest.mark.moto, pytest.mark.usefixtures("aws")]
 
 
 # ── folding ──
@@ -31,13 +31,13 @@ def fold(file: str, *changed: tuple[str, str], now: datetime = NOON + MINUTE) ->
 
 
 @pytest.fixture
-def large_shard(behind: MotoAws) -> list[str]:
-    """A shard that takes three units to read, written; the paths of its pages."""
+def large_shard(aws: MotoAws) -> list[str]:
+    """Write a shard that takes three units to read, and return the paths of its pages."""
     paths = [f"page-{number:03}" for number in range(240)]
     for path in paths:
         put_page(path)
     shard()
-    assert len(behind.file(SHARD).body) > 3 * file_lines.READ_UNIT_BYTES
+    assert len(aws.file(SHARD).body) > 3 * file_lines.READ_UNIT_BYTES
     return paths
 
 
@@ -45,8 +45,8 @@ def unread(*_: object, **__: object) -> None:
     raise AssertionError("the partition was read")
 
 
-def test_what_changed_is_read_by_its_keys_and_nothing_else(
-    behind: MotoAws, large_shard: list[str], monkeypatch: pytest.MonkeyPatch
+def test_only_changed_entries_are_read_by_their_keys(
+    aws: MotoAws, large_shard: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_page("new", MORNING)
     put_page("page-007", MORNING + HOUR)
@@ -56,7 +56,7 @@ def test_what_changed_is_read_by_its_keys_and_nothing_else(
     assert fold(SHARD, key("new"), key("page-007"), key("page-001")) == "written"
     dated = {"new": MORNING, "page-007": MORNING + HOUR}
     pages = [GeneralEntry(page(path), dated.get(path)) for path in [*large_shard, "new"] if path != "page-001"]
-    assert behind.file(SHARD).body == render_general(pages, SITE).body
+    assert aws.file(SHARD).body == render_general(pages, SITE).body
     marked = mark()
     assert marked
     assert (marked.changed, marked.urls) == (NOON + MINUTE, 240)
@@ -69,7 +69,7 @@ def put_again(stored: StoredFile, config: str, whole: datetime) -> None:
 
 OF_HTTP = SITE.model_copy(update={"scheme": "http"}).digest
 LONG_AGO = NOON + MINUTE - file_lines.WHOLE_EVERY
-# By what happened: how the stored file is changed.
+# By case: the change of the stored file.
 HAPPENED: dict[str, Callable[[StoredFile], object]] = {
     "without metadata": lambda stored: client("s3").put_object(
         Bucket=moto_aws.BUCKET, Key=f"{HOST}/{SHARD}", Body=stored.body
@@ -82,32 +82,30 @@ HAPPENED: dict[str, Callable[[StoredFile], object]] = {
 
 
 @pytest.mark.parametrize("happened", HAPPENED)
-def test_a_file_that_is_not_as_we_write_it_is_made_from_all_entries(
-    behind: MotoAws, large_shard: list[str], monkeypatch: pytest.MonkeyPatch, happened: str
+def test_an_unexpected_file_is_rendered_from_all_entries(
+    aws: MotoAws, large_shard: list[str], monkeypatch: pytest.MonkeyPatch, happened: str
 ) -> None:
-    HAPPENED[happened](behind.file(SHARD))
-    put_page("lost")  # nobody tells of it: who reads the partition finds it
+    HAPPENED[happened](aws.file(SHARD))
+    put_page("lost")  # no request names it: only a read of the partition finds it
     put_page("new")
     monkeypatch.setattr(table, "get_many", unread)
 
     assert fold(SHARD, key("new")) == "written"
     pages = [GeneralEntry(page(path)) for path in [*large_shard, "lost", "new"]]
-    assert behind.file(SHARD).body == render_general(pages, SITE).body
+    assert aws.file(SHARD).body == render_general(pages, SITE).body
 
 
 def test_more_keys_than_the_whole_partition_costs_are_not_read(
-    behind: MotoAws, large_shard: list[str], monkeypatch: pytest.MonkeyPatch
+    aws: MotoAws, large_shard: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    units = len(behind.file(SHARD).body) // file_lines.READ_UNIT_BYTES
+    units = len(aws.file(SHARD).body) // file_lines.READ_UNIT_BYTES
     monkeypatch.setattr(table, "query", unread)
     fold(SHARD, *[key(path) for path in large_shard[:units]])
     with pytest.raises(AssertionError, match="the partition was read"):
         fold(SHARD, *[key(path) for path in large_shard[: units + 1]])
 
 
-def test_a_file_that_one_of_its_works_names_without_entries_is_made_from_all(
-    behind: MotoAws, large_shard: list[str]
-) -> None:
+def test_a_request_without_entries_renders_the_file_from_all(aws: MotoAws, large_shard: list[str]) -> None:
     put_page("lost")
     put_page("new")
     works = [RewriteRequest(HOST, SHARD, entries=frozenset([key("new")])), RewriteRequest(HOST, SHARD)]
@@ -116,12 +114,12 @@ def test_a_file_that_one_of_its_works_names_without_entries_is_made_from_all(
     assert result.urls == len(large_shard) + 2
 
 
-def test_the_stream_says_which_entries_changed(behind: MotoAws, large_shard: list[str]) -> None:
-    behind.read_stream()
+def test_the_stream_contains_the_changed_entries(aws: MotoAws, large_shard: list[str]) -> None:
+    aws.read_stream()
     put_page("page-003", MORNING)
     take_page("page-004")
     put_news()
-    records = [record["dynamodb"] for record in stream(behind)["Records"]]
+    records = [record["dynamodb"] for record in stream(aws)["Records"]]
 
     assert [changed_entry(record) for record in records] == [
         key("page-003"),
@@ -130,12 +128,12 @@ def test_the_stream_says_which_entries_changed(behind: MotoAws, large_shard: lis
     ]
 
 
-def test_a_record_without_images_has_its_file_made_from_all_entries(behind: MotoAws, large_shard: list[str]) -> None:
+def test_a_stream_record_without_images_renders_the_file_from_all_entries(aws: MotoAws, large_shard: list[str]) -> None:
     put_page("new")
     put_page("lost")
-    batch = stream(behind)
-    record = next(one for one in batch["Records"] if one["dynamodb"]["Keys"]["sk"]["S"] == key("new")[0])
+    batch = stream(aws)
+    record = next(record_ for record_ in batch["Records"] if record_["dynamodb"]["Keys"]["sk"]["S"] == key("new")[0])
     del record["dynamodb"]["NewImage"]
 
-    assert failed_ones(behind.call("rewrite_sitemaps", {"Records": [record]})) == []
-    assert page("lost").encode() in behind.file(SHARD).body
+    assert failed_ids(aws.call("rewrite_sitemaps", {"Records": [record]})) == []
+    assert page("lost").encode() in aws.file(SHARD).body

@@ -1,4 +1,4 @@
-"""Rewriters at once, in every order of their steps: at rest the files are those of the table and of the configuration in force.
+"""Concurrent rewriters in every order of their steps end with the files of the table and of the configuration in force.
 
 A rewriter may begin with a configuration that is replaced meanwhile, and may be killed before any of its calls. A run that was killed is
 delivered again, as a stream and a queue do.
@@ -32,7 +32,7 @@ from tests.support.partitions import MINUTE, NOON, SHARD, key
 
 pytestmark = pytest.mark.matrix
 
-# All orders of two rewriters are tried if there are at most so many, else so many that are drawn.
+# All orders of two rewriters are tried if there are at most this many, otherwise this many random orders.
 ORDERS_MAX = 100
 GZIP, TEXT = f"{SHARD}.gz", SHARD.replace(".xml", ".txt")
 PLAIN = SITE
@@ -43,11 +43,11 @@ State = Site | str
 
 
 class Rewriter(Task):
-    """A run that pauses before each of its calls until it may do it. `known` is the configuration that it has in memory."""
+    """A run that pauses before each of its calls until its next step. `cached` is the configuration in its memory."""
 
-    def __init__(self, world: "World", work: Callable[[], object], known: State) -> None:
+    def __init__(self, world: "World", work: Callable[[], object], cached: State) -> None:
         super().__init__("rewriter", work)
-        self._world, self.known = world, known
+        self._world, self.cached = world, cached
 
     def step(self) -> None:
         self._world.running = self
@@ -59,7 +59,7 @@ class Rewriter(Task):
 
 
 class World:
-    """Objects, table, marks and configuration in memory. Each call is a step that may stand between any two of the others."""
+    """Objects, table, marks and configuration in memory. Each call is a step that may come between any two others."""
 
     Conflict = Conflict
     UnknownSite = sites.UnknownSite
@@ -83,10 +83,10 @@ class World:
     def load(self, host: str, age_max: timedelta) -> Site:
         state, current = self.state, self.running
         if current and age_max:
-            state = current.known
+            state = current.cached
         elif current:
             current.pause()
-            state = current.known = self.state
+            state = current.cached = self.state
         if isinstance(state, str):
             raise sites.UnknownSite
         return state
@@ -95,7 +95,7 @@ class World:
         current = self.running
         if current:
             current.pause()
-            current.known = self.state
+            current.cached = self.state
         return None if isinstance(self.state, str) else self.state
 
     def read_current(self, host: str) -> sites.Current:
@@ -104,7 +104,7 @@ class World:
     # ── aws.table, aws.due ──
 
     def get(self, pk: str, sk: str) -> dict[str, Any] | None:
-        # Right before the object is read; a step of its own would double the orders and show nothing else.
+        # Read just before the object; a separate step would double the orders and find nothing more.
         return None if sk == INDEXES_SK else self.mark
 
     def query(self, pk: str) -> list[dict[str, Any]]:
@@ -131,7 +131,7 @@ class World:
     # ── aws.bucket ──
 
     def read(self, site: str, file: str) -> StoredFile | None:
-        if file == INDEX_FILE:  # as its own rewriter writes it, at once after each mark
+        if file == INDEX_FILE:  # as its own rewriter writes it, immediately after each mark
             body = f"/{read_mark(self.mark).served}</loc>" if self.mark else ""
             return StoredFile(body.encode(), "index", NOON)
         self._wait()
@@ -176,8 +176,8 @@ class World:
     def send_rewrites(self, requests: Sequence[RewriteRequest], delay_seconds: int = 0) -> None:
         self.queued += requests
 
-    def wanted(self) -> dict[str, bytes]:
-        """The files of the table and the configuration in force."""
+    def expected(self) -> dict[str, bytes]:
+        """Return the files of the table and the configuration in force."""
         assert isinstance(self.state, Site)
         rendered = render_general(self.entries(), self.state)
         outputs = self.state.outputs
@@ -188,7 +188,7 @@ class World:
 
 @dataclass(frozen=True)
 class Case:
-    """An edit, and what happens beside it: a second edit (None), or another configuration with the requests that follow from it.
+    """An edit with concurrent changes: a second edit (None), or another configuration and the requests that it causes.
 
     `kills`: a run may be killed before any of its calls, once.
     """
@@ -196,28 +196,28 @@ class Case:
     begin: State = PLAIN
     changes: tuple[State | None, ...] = (None,)
     folds: bool = True
-    is_taken_back: bool = False
+    is_reverted: bool = False
     kills: bool = False
 
 
 def edit(world: World, case: Case, number: int) -> RewriteRequest:
-    path = "first" if number == 0 or case.is_taken_back else "second"
-    if number and case.is_taken_back:
+    path = "first" if number == 0 or case.is_reverted else "second"
+    if number and case.is_reverted:
         world.pages.remove(path)
     else:
         world.pages.add(path)
     return RewriteRequest(HOST, SHARD, entries=frozenset([key(path)]) if case.folds else None)
 
 
-def open_doors(world: World, patch: pytest.MonkeyPatch) -> None:
-    doors = {
+def replace_aws(world: World, patch: pytest.MonkeyPatch) -> None:
+    names_by_module = {
         sitemaps: ("sites", "bucket", "queues", "table"),
         file_lines: ("bucket", "sites", "table"),
         publish: ("bucket", "table", "queues"),
         output_formats: ("bucket", "queues", "sites"),
         inventory: ("table",),
     }
-    for module, names in doors.items():
+    for module, names in names_by_module.items():
         for name in names:
             patch.setattr(module, name, world)
     patch.setattr(due, "table", world)
@@ -225,28 +225,28 @@ def open_doors(world: World, patch: pytest.MonkeyPatch) -> None:
 
 
 def play(case: Case, choose: Callable[[int], int], patch: pytest.MonkeyPatch) -> World:
-    """Play a case to its end. `choose` returns which of so many possible steps is next."""
+    """Play a case to its end. `choose` gets the number of possible steps and returns the index of the next."""
     world = World(case.begin)
-    open_doors(world, patch)
+    replace_aws(world, patch)
     rewrite_all([RewriteRequest(HOST, SHARD)], NOON - MINUTE)
     world.puts = world.announced = 0
     requests: dict[Rewriter, RewriteRequest] = {}
 
-    def start(request: RewriteRequest, known: State) -> None:
+    def start(request: RewriteRequest, cached: State) -> None:
         minute = NOON + len(requests) * MINUTE
-        rewriter = Rewriter(world, lambda: failed_again(world, rewrite_all([request], minute)), known)
+        rewriter = Rewriter(world, lambda: queue_failed(world, rewrite_all([request], minute)), cached)
         requests[rewriter] = request
 
     start(edit(world, case, 0), world.state)
     waiting = list(case.changes)
     may_kill = case.kills
     while True:
-        able = [rewriter for rewriter in requests if not rewriter.done]
-        steps: list[Callable[[], None]] = [rewriter.step for rewriter in able]
+        active = [rewriter for rewriter in requests if not rewriter.done]
+        steps: list[Callable[[], None]] = [rewriter.step for rewriter in active]
         if waiting:
             steps.append(lambda: happen(waiting.pop(0)))
         if may_kill:
-            steps += [lambda rewriter=rewriter: kill(rewriter) for rewriter in able]  # type: ignore[misc]
+            steps += [lambda rewriter=rewriter: kill(rewriter) for rewriter in active]  # type: ignore[misc]
 
         def happen(change: State | None) -> None:
             if change is None:
@@ -265,7 +265,7 @@ def play(case: Case, choose: Callable[[int], int], patch: pytest.MonkeyPatch) ->
             may_kill = False
             rewriter.end()
             again = requests[rewriter]
-            start(RewriteRequest(again.site, again.file, checks_all=True), rewriter.known)
+            start(RewriteRequest(again.site, again.file, checks_all=True), rewriter.cached)
 
         if not steps:
             if not world.queued:
@@ -275,13 +275,13 @@ def play(case: Case, choose: Callable[[int], int], patch: pytest.MonkeyPatch) ->
         steps[choose(len(steps))]()
 
 
-def failed_again(world: World, results: Iterable[sitemaps.Result]) -> None:
-    """Have files that failed come again, as the stream and the queue do."""
+def queue_failed(world: World, results: Iterable[sitemaps.Result]) -> None:
+    """Request failed files again, as the stream and the queue do."""
     world.queued += [RewriteRequest(HOST, result.request.file, checks_all=True) for result in results if result.error]
 
 
 def orders() -> Iterator[tuple[Callable[[int], int], Callable[[], None]]]:
-    """Yield choosers: every order if there are at most ORDERS_MAX, then orders that are drawn."""
+    """Yield choosers for every order, up to ORDERS_MAX, and then for random orders."""
     pending: list[list[int]] = [[]]
     for _ in range(ORDERS_MAX):
         if not pending:
@@ -307,14 +307,14 @@ def orders() -> Iterator[tuple[Callable[[int], int], Callable[[], None]]]:
 
 
 def contents(bodies: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Return the files unpacked: a gzip form may have either of two times in its header."""
+    """Return the files unpacked, because a gzip file may have either of two times in its header."""
     return {name: unpacked(name, body) for name, body in bodies.items()}
 
 
 CASES = {
     "two edits of a whole file": Case(folds=False),
     "two edits that are folded": Case(),
-    "an edit that is taken back": Case(is_taken_back=True),
+    "an edit that is reverted": Case(is_reverted=True),
     "a killed edit beside another": Case(kills=True),
     "another scheme": Case(changes=(INSECURE,)),
     "another scheme and back": Case(changes=(INSECURE, PLAIN)),
@@ -330,7 +330,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_in_every_order_of_their_steps_rewriters_end_with_the_files_of_table_and_configuration(name: str) -> None:
+def test_concurrent_rewriters_end_with_the_files_of_table_and_configuration(name: str) -> None:
     case = CASES[name]
     for choose, played in orders():
         with pytest.MonkeyPatch.context() as patch:
@@ -347,7 +347,7 @@ def test_in_every_order_of_their_steps_rewriters_end_with_the_files_of_table_and
             if world.state == DELETED:
                 assert (bodies, world.mark) == ({}, None), taken
                 continue
-            assert contents(bodies) == contents(world.wanted()), taken
+            assert contents(bodies) == contents(world.expected()), taken
             assert world.mark is not None, taken
             mark = read_mark(world.mark)
             assert (mark.urls, set(mark.also)) == (len(world.pages), set(bodies) - {SHARD}), taken

@@ -1,4 +1,4 @@
-"""roll_window: what is due is done on time, once, and for each site although another fails."""
+"""roll_window does due work on time and once, and for each site although another fails."""
 
 import json
 import sys
@@ -36,16 +36,16 @@ NEWS = "sitemap-news.xml"
 
 
 @pytest.fixture(autouse=True)
-def behind(monkeypatch: pytest.MonkeyPatch) -> Iterator[MotoAws]:
+def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[MotoAws]:
     with moto_aws.opened(MORNING) as opened:
         monkeypatch.setattr(table, "back_off", lambda attempt: None)
         yield opened
 
 
 @pytest.fixture
-def site(behind: MotoAws) -> None:
-    """A site whose files are written."""
-    behind.site()
+def site(aws: MotoAws) -> None:
+    """Put a site whose files are written."""
+    aws.site()
     for change in due.every(due.SITES):
         due.done(change)
 
@@ -63,27 +63,27 @@ def hold(*ids: str, site: str = HOST, until: datetime = MORNING + HOUR) -> None:
     receive(*[publish(name, name, site=site, url=f"https://{site}/{name}", published_at=until) for name in ids])
 
 
-def rolled(now: datetime) -> Counter[str]:
-    """What a run does without an error."""
+def run_roll(now: datetime) -> Counter[str]:
+    """Run without an error, and return the counts."""
     done, failures = roll(now)
     assert failures == []
     return done
 
 
-def minute(behind: MotoAws, at: datetime) -> None:
+def minute(aws: MotoAws, at: datetime) -> None:
     """Call the function, in a new execution environment."""
-    behind.clock.move_to(at)
+    aws.clock.move_to(at)
     if app := sys.modules.get("functions.roll_window.app"):
         app._begun.clear()
-    behind.call("roll_window", {})
+    aws.call("roll_window", {})
 
 
-def sent(behind: MotoAws) -> list[str]:
-    return [from_message(body).id for body in behind.taken("articles")]
+def sent(aws: MotoAws) -> list[str]:
+    return [from_message(body).id for body in aws.taken("articles")]
 
 
-def requests(behind: MotoAws) -> list[RewriteRequest]:
-    return [read_request(body) for body in behind.taken("rewrites")]
+def requests(aws: MotoAws) -> list[RewriteRequest]:
+    return [read_request(body) for body in aws.taken("rewrites")]
 
 
 def news(file: str = NEWS) -> list[str]:
@@ -101,31 +101,31 @@ def waiting(kind: str) -> list[tuple[str, datetime]]:
 # ── expired news ──
 
 
-def test_an_entry_is_deleted_at_the_second_and_not_before(behind: MotoAws, site: None) -> None:
+def test_an_entry_is_deleted_at_its_expiry_and_not_before(aws: MotoAws, site: None) -> None:
     receive(publish(published_at=MORNING + 0.4 * SECOND), now=MORNING + SECOND)  # a date of a sitemap has whole seconds
     for early in (WINDOW - MINUTE, WINDOW - SECOND, WINDOW - timedelta(microseconds=1)):
-        assert rolled(MORNING + early) == Counter()
+        assert run_roll(MORNING + early) == Counter()
         assert news() == [page("flood")]
-    behind.read_stream()
-    assert rolled(MORNING + WINDOW)["EntriesExpired"] == 1
+    aws.read_stream()
+    assert run_roll(MORNING + WINDOW)["EntriesExpired"] == 1
     assert (news(), waiting(due.EXPIRIES)) == ([], [])
     assert len(list(table.query(file_pk(HOST, "sitemap-2026-11.xml")))) == 1
-    assert [event["dynamodb"]["Keys"]["pk"]["S"] for event in behind.read_stream()].count(f"file#{HOST}/{NEWS}") == 1
+    assert [event["dynamodb"]["Keys"]["pk"]["S"] for event in aws.read_stream()].count(f"file#{HOST}/{NEWS}") == 1
 
 
 @pytest.mark.parametrize("zone", ["Europe/Paris", "America/New_York", "Australia/Lord_Howe"])
-def test_the_window_is_48_hours_over_a_change_of_the_clocks_too(behind: MotoAws, zone: str) -> None:
-    behind.site(timezone=zone)
+def test_the_window_is_48_hours_over_a_change_of_the_clocks_too(aws: MotoAws, zone: str) -> None:
+    aws.site(timezone=zone)
     published = datetime(2026, 10, 24, 23, 30, tzinfo=UTC)  # an hour and a half before Paris puts its clocks back
     receive(publish(published_at=published, timestamp=published), now=published)
-    assert rolled(published + WINDOW - SECOND)["EntriesExpired"] == 0
-    assert rolled(published + WINDOW)["EntriesExpired"] == 1
+    assert run_roll(published + WINDOW - SECOND)["EntriesExpired"] == 0
+    assert run_roll(published + WINDOW)["EntriesExpired"] == 1
 
 
 def test_only_expired_entries_are_deleted_and_the_next_one_is_due_at_its_instant(site: None) -> None:
     receive(*[publish(str(n), str(n), published_at=MORNING - HOUR + n * SECOND) for n in range(-2, 3)])
-    for _ in range(3):  # each place is given back once
-        assert rolled(MORNING - HOUR + WINDOW)["EntriesExpired"] in {0, 3}
+    for _ in range(3):  # each place is released once
+        assert run_roll(MORNING - HOUR + WINDOW)["EntriesExpired"] in {0, 3}
         assert (news(), used()[0].entries) == ([page("1"), page("2")], 2)
     assert waiting(due.EXPIRIES) == [(f"{HOST}/{NEWS}", MORNING - HOUR + WINDOW + SECOND)]
 
@@ -137,30 +137,30 @@ def test_a_call_that_fails_leaves_the_expiry_due(site: None, operation: str) -> 
     with failing("dynamodb", operation):
         assert len(roll(MORNING - HOUR + WINDOW)[1]) == 1
     assert waiting(due.EXPIRIES)[0] == (f"{HOST}/{NEWS}", MORNING - HOUR + WINDOW)
-    rolled(MORNING - HOUR + WINDOW)
+    run_roll(MORNING - HOUR + WINDOW)
     assert (news(), used()[0].entries) == ([page("2")], 1)
     assert waiting(due.EXPIRIES) == [(f"{HOST}/{NEWS}", MORNING + WINDOW)]
 
 
-def test_a_delete_that_fails_costs_no_place_of_those_before_it(monkeypatch: pytest.MonkeyPatch, site: None) -> None:
+def test_a_failed_delete_does_not_affect_the_places_before_it(monkeypatch: pytest.MonkeyPatch, site: None) -> None:
     receive(publish("1", "1"), publish("2", "2"))
     with monkeypatch.context() as patch:
         deletes = iter([table.delete])
         patch.setattr(table, "delete", lambda pk, sk: next(deletes)(pk, sk))  # noqa: PLW0108 - each call takes the next
         assert len(roll(MORNING + WINDOW)[1]) == 1
     assert used()[0].entries == 1
-    rolled(MORNING + WINDOW)
+    run_roll(MORNING + WINDOW)
     assert used()[0].entries == 0
 
 
 @pytest.mark.parametrize("other", ["a roller", "a recorder"])
-def test_a_place_is_given_back_once_although_somebody_else_writes(site: None, other: str) -> None:
+def test_a_place_is_released_once_despite_a_concurrent_write(site: None, other: str) -> None:
     receive(publish("1", "1", published_at=MORNING - HOUR), publish("2", "2"))
     at = MORNING - HOUR + WINDOW
     story = publish("3", "3", published_at=at, timestamp=at)
     call, act = ("delete", lambda: roll(at)) if other == "a roller" else ("transact", lambda: receive(story, now=at))
     with once_before(table, call, act):
-        rolled(at)
+        run_roll(at)
     assert used()[0].entries == len(news()) == (1 if other == "a roller" else 2)
 
 
@@ -170,48 +170,48 @@ def test_news_of_every_file_expire(site: None) -> None:
         place = Place("news", number, 400)
         table.put_if(news_item(HOST, place, NewsEntry(page(str(number)), "A", MORNING)))
         due.write(due.expiry(HOST, place.file, MORNING + WINDOW))
-    assert rolled(MORNING + WINDOW)["EntriesExpired"] == 2
+    assert run_roll(MORNING + WINDOW)["EntriesExpired"] == 2
     assert (news(), news("sitemap-news-3.xml"), used()) == ([], [], (Used(0, 0),) * 3)
 
 
 # ── messages that are due ──
 
 
-def test_a_message_is_sent_once_while_on_its_way_and_again_later(behind: MotoAws, site: None) -> None:
+def test_a_message_is_sent_once_while_in_flight_and_again_later(aws: MotoAws, site: None) -> None:
     release = MORNING + HOUR
     hold("1")
     emptied = RewriteRequest(HOST, "sitemap-2025-01.xml", release=release)
     table.put_if(due_item(HOST, release, "file#sitemap-2025-01.xml", emptied.message(), queue="rewrites"))
-    assert rolled(release - timedelta(microseconds=1)) == Counter()
+    assert run_roll(release - timedelta(microseconds=1)) == Counter()
 
     for at in (release, release + RESEND_AFTER):
-        assert rolled(at) == Counter(ArticlesReleased=1, FilesReleased=1)
-        assert rolled(at + RESEND_AFTER - SECOND) == Counter()
-        (body,) = behind.taken("articles")
+        assert run_roll(at) == Counter(ArticlesReleased=1, FilesReleased=1)
+        assert run_roll(at + RESEND_AFTER - SECOND) == Counter()
+        (body,) = aws.taken("articles")
         assert from_message(body).release == release
-        assert requests(behind) == [emptied]
+        assert requests(aws) == [emptied]
 
     receive(from_message(body), now=release)
     table.delete(f"due#{HOST}", f"{exact(release)}#file#sitemap-2025-01.xml")
-    assert rolled(release + 2 * RESEND_AFTER) == Counter()
-    assert (news(), waiting(due.MESSAGES), behind.items("due#")) == ([page("1")], [], [])
+    assert run_roll(release + 2 * RESEND_AFTER) == Counter()
+    assert (news(), waiting(due.MESSAGES), aws.items("due#")) == ([page("1")], [], [])
 
 
-def test_messages_of_two_instants_that_were_sent_together_are_both_sent_again(behind: MotoAws, site: None) -> None:
+def test_messages_of_two_instants_that_were_sent_together_are_both_sent_again(aws: MotoAws, site: None) -> None:
     hold("1")
     hold("2", until=MORNING + HOUR + SECOND)
     hold("3", until=MORNING + HOUR + MINUTE + RESEND_AFTER)
-    rolled(MORNING + HOUR + MINUTE)
-    assert sorted(sent(behind)) == ["1", "2"]
-    rolled(MORNING + HOUR + MINUTE + RESEND_AFTER)
-    assert sorted(sent(behind)) == ["1", "2", "3"]
+    run_roll(MORNING + HOUR + MINUTE)
+    assert sorted(sent(aws)) == ["1", "2"]
+    run_roll(MORNING + HOUR + MINUTE + RESEND_AFTER)
+    assert sorted(sent(aws)) == ["1", "2", "3"]
 
 
-def test_an_unreadable_message_stays_and_delays_no_other(behind: MotoAws, site: None) -> None:
+def test_an_unreadable_message_stays_and_delays_no_other(aws: MotoAws, site: None) -> None:
     table.put_if(due_item(HOST, MORNING + HOUR, "cms#bad", "{}", queue="articles"))
     hold("good")
     assert len(roll(MORNING + HOUR)[1]) == 1
-    assert (sent(behind), len(waiting(due.MESSAGES))) == (["good"], 1)
+    assert (sent(aws), len(waiting(due.MESSAGES))) == (["good"], 1)
 
 
 # ── deadline, turns, errors ──
@@ -224,10 +224,10 @@ def test_a_run_ends_at_its_deadline_and_the_next_one_does_the_rest(site: None) -
     assert (done, failures) == (Counter(EntriesExpired=2, DueNotReached=1), [])
     assert used()[0].entries == 2
     assert roll(MORNING + WINDOW, Deadline(lambda: 0))[0] == Counter(DueNotReached=1)
-    assert rolled(MORNING + WINDOW)["EntriesExpired"] == 2
+    assert run_roll(MORNING + WINDOW)["EntriesExpired"] == 2
 
 
-def test_the_kinds_take_turns(behind: MotoAws, site: None) -> None:
+def test_the_kinds_of_due_work_are_processed_in_turn(aws: MotoAws, site: None) -> None:
     """A thousand articles of one hour do not delay the expiry of a story."""
     receive(publish("0", "0"))
     for number in range(1, 6):
@@ -237,121 +237,121 @@ def test_the_kinds_take_turns(behind: MotoAws, site: None) -> None:
     assert done == Counter(EntriesExpired=1, SitesEmptied=1, ArticlesReleased=2, DueNotReached=1)
 
 
-def test_work_that_fails_stops_no_other_site_and_no_other_kind(behind: MotoAws, site: None) -> None:
-    behind.site("other.example.com")
+def test_work_that_fails_stops_no_other_site_and_no_other_kind(aws: MotoAws, site: None) -> None:
+    aws.site("other.example.com")
     receive(publish())
     hold("1")
     hold("2", site="other.example.com", until=MORNING + 2 * HOUR)
     with failing("sqs", "SendMessageBatch"), pytest.raises(ExceptionGroup, match="the next minute tries again"):
-        minute(behind, MORNING + WINDOW)
-    assert (news(), sent(behind), behind.metrics["SitesChanged"]) == ([], ["2"], 1)
-    rolled(MORNING + WINDOW + MINUTE)
-    assert sent(behind) == ["1"]
+        minute(aws, MORNING + WINDOW)
+    assert (news(), sent(aws), aws.metrics["SitesChanged"]) == ([], ["2"], 1)
+    run_roll(MORNING + WINDOW + MINUTE)
+    assert sent(aws) == ["1"]
 
 
-def test_without_the_heartbeat_the_rest_of_the_minute_is_done(behind: MotoAws, site: None) -> None:
+def test_without_the_heartbeat_the_rest_of_the_minute_is_done(aws: MotoAws, site: None) -> None:
     receive(publish())
     with failing("dynamodb", "PutItem"), pytest.raises(ExceptionGroup):
-        minute(behind, MORNING + WINDOW)
+        minute(aws, MORNING + WINDOW)
     assert news() == []
 
 
-def test_an_idle_minute_costs_three_queries_and_the_heartbeat(behind: MotoAws) -> None:
+def test_an_idle_minute_costs_three_queries_and_the_heartbeat(aws: MotoAws) -> None:
     for number in range(5):
-        behind.site(f"site-{number}.example.com")
-    minute(behind, MORNING)
+        aws.site(f"site-{number}.example.com")
+    minute(aws, MORNING)
     with counted("dynamodb", "Query") as queries, counted("dynamodb", "PutItem") as puts:
-        minute(behind, MORNING + SECOND)
+        minute(aws, MORNING + SECOND)
     assert (len(queries), len(puts)) == (3, 1)
-    assert [item["at"] for item in behind.items(HEARTBEAT)] == [exact(MORNING + SECOND)]
-    assert behind.metrics.total() == 0
+    assert [item["at"] for item in aws.items(HEARTBEAT)] == [exact(MORNING + SECOND)]
+    assert aws.metrics.total() == 0
 
 
 # ── changed sites ──
 
 
-def test_a_change_is_requested_after_a_minute_and_again_until_it_is_applied(behind: MotoAws) -> None:
-    behind.site()
-    assert rolled(MORNING + MINUTE - SECOND) == Counter()
+def test_a_change_is_requested_after_a_minute_and_again_until_it_is_applied(aws: MotoAws) -> None:
+    aws.site()
+    assert run_roll(MORNING + MINUTE - SECOND) == Counter()
     for at in (MORNING + MINUTE, MORNING + MINUTE + RESEND_AFTER):
-        assert rolled(at) == Counter(SitesChanged=1)
-        assert rolled(at + SECOND) == Counter()
-        (request,) = requests(behind)
+        assert run_roll(at) == Counter(SitesChanged=1)
+        assert run_roll(at + SECOND) == Counter()
+        (request,) = requests(aws)
     assert not request.file
     request_all(request)
-    assert (len(requests(behind)), waiting(due.SITES)) == (3, [])
+    assert (len(requests(aws)), waiting(due.SITES)) == (3, [])
 
 
-def test_a_removed_site_is_done_and_its_messages_wait(behind: MotoAws, site: None) -> None:
+def test_a_removed_site_is_applied_and_its_messages_wait(aws: MotoAws, site: None) -> None:
     hold("1")
     site_versions.remove(HOST, 1, "a test", MORNING, deletes_files=False)
-    assert rolled(MORNING + HOUR) == Counter()
-    assert (requests(behind), waiting(due.SITES)) == ([], [])
+    assert run_roll(MORNING + HOUR) == Counter()
+    assert (requests(aws), waiting(due.SITES)) == ([], [])
     put_site(PUBLISHING)
-    assert rolled(MORNING + HOUR + RESEND_AFTER)["ArticlesReleased"] == 1
+    assert run_roll(MORNING + HOUR + RESEND_AFTER)["ArticlesReleased"] == 1
 
 
 @pytest.mark.parametrize("documents", [[{"host": HOST}], [PUBLISHING, {"host": HOST}]], ids=["new", "changed"])
-def test_an_unreadable_site_is_failing_until_its_next_version(behind: MotoAws, documents: list[dict[str, Any]]) -> None:
+def test_an_unreadable_site_is_failing_until_its_next_version(aws: MotoAws, documents: list[dict[str, Any]]) -> None:
     for document in documents:
         put_site(document)
     with suppress(BadConfiguration):  # the stream's record comes first
         request_all(RewriteRequest(HOST, due=f"{exact(MORNING + MINUTE)}#configuration#{HOST}"))
     for number in (1, 2):
-        minute(behind, MORNING + number * MINUTE)
-        assert (behind.metrics["SitesUnreadable"], behind.metrics["SitesFailing"]) == (number, number)
+        minute(aws, MORNING + number * MINUTE)
+        assert (aws.metrics["SitesUnreadable"], aws.metrics["SitesFailing"]) == (number, number)
     put_site(PUBLISHING)
-    assert rolled(MORNING + 3 * MINUTE)["SitesChanged"] >= 1
+    assert run_roll(MORNING + 3 * MINUTE)["SitesChanged"] >= 1
 
 
-def test_the_version_in_force_is_applied_although_a_newer_one_cannot_be_read(behind: MotoAws) -> None:
+def test_the_version_in_force_is_applied_although_a_newer_one_cannot_be_read(aws: MotoAws) -> None:
     put_site(PUBLISHING)
     put_site(PUBLISHING | {"unknown": True})
-    behind.taken("rewrites")
-    rolled(MORNING + MINUTE)
-    assert len(behind.taken("rewrites")) == 1
-    rolled(MORNING + 2 * MINUTE)
-    assert behind.taken("rewrites") == []
+    aws.taken("rewrites")
+    run_roll(MORNING + MINUTE)
+    assert len(aws.taken("rewrites")) == 1
+    run_roll(MORNING + 2 * MINUTE)
+    assert aws.taken("rewrites") == []
 
 
-# ── a silent site, and a reconciliation that does not run ──
+# ── a site without events, and a reconciliation that does not run ──
 
 
-def test_a_silent_site_is_failing_until_its_next_event(behind: MotoAws) -> None:
-    behind.site(silent_after_hours=2)
-    behind.site(silent_after_hours=3)
+def test_a_site_without_events_is_failing_until_its_next_event(aws: MotoAws) -> None:
+    aws.site(silent_after_hours=2)
+    aws.site(silent_after_hours=3)
     receive(publish(), now=MORNING + HOUR)
     for hours, silent in ((2, 0), (3, 0), (4, 1), (4.1, 1)):
-        assert rolled(MORNING + hours * HOUR)["SitesSilent"] == silent
+        assert run_roll(MORNING + hours * HOUR)["SitesSilent"] == silent
     receive(publish("2", "2"), now=MORNING + 5 * HOUR)
-    assert [rolled(MORNING + hours * HOUR)["SitesSilent"] for hours in (5, 7.9, 8)] == [0, 0, 1]
+    assert [run_roll(MORNING + hours * HOUR)["SitesSilent"] for hours in (5, 7.9, 8)] == [0, 0, 1]
 
-    behind.site()
-    rolled(MORNING + 9 * HOUR)
+    aws.site()
+    run_roll(MORNING + 9 * HOUR)
     assert not [name for name, _ in waiting(due.SITES) if name.startswith(due.SILENCE)]
 
 
-def test_a_reconciliation_that_does_not_run_is_reported_once_in_26_hours(behind: MotoAws) -> None:
-    begun = MORNING
+def test_a_reconciliation_that_does_not_run_is_reported_once_in_26_hours(aws: MotoAws) -> None:
+    start = MORNING
     for reported in (0, 1):
         for hours, reports in ((0, 0), (25.9, 0), (26, 1), (27, 1)):
-            minute(behind, begun + hours * HOUR)
-            assert behind.metrics["NeedsAttention"] == reported + reports
-        behind.clock.move_to(begun := MORNING + 40 * HOUR)
-        behind.call("reconcile_sites", {})
+            minute(aws, start + hours * HOUR)
+            assert aws.metrics["NeedsAttention"] == reported + reports
+        aws.clock.move_to(start := MORNING + 40 * HOUR)
+        aws.call("reconcile_sites", {})
 
 
 # ── the first run after a deployment ──
 
 
 def test_the_first_site_is_added_to_a_host_without_versions_and_files(
-    behind: MotoAws, monkeypatch: pytest.MonkeyPatch
+    aws: MotoAws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FIRST_SITE", json.dumps(PUBLISHING))
     bucket.write(HOST, NEWS, b"", "", "", replaces=None, changed=MORNING, config="")
     begin_deployment(MORNING)
     assert sites.read_current(HOST) is None
-    bucket.delete(HOST, NEWS, behind.file(NEWS))
+    bucket.delete(HOST, NEWS, aws.file(NEWS))
     for _ in range(2):
         begin_deployment(MORNING)
         assert [version.number for version in site_versions.history(HOST)] == [1]
@@ -360,7 +360,7 @@ def test_the_first_site_is_added_to_a_host_without_versions_and_files(
     assert sites.reload(HOST) is None
 
 
-def test_other_code_has_the_files_of_all_sites_rewritten_once(site: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_code_version_rewrites_the_files_of_all_sites_once(site: None, monkeypatch: pytest.MonkeyPatch) -> None:
     changes = []
     for hours, renderer in enumerate(["this", "this", "other", "other"]):
         monkeypatch.setattr(window, "RENDERER", renderer)

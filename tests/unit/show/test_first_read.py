@@ -1,4 +1,4 @@
-"""Which reads of a file by Google count as reads of a story."""
+"""The reads of a file by Google that count as reads of a story."""
 
 import json
 from datetime import UTC, datetime, timedelta

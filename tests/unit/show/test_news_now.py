@@ -1,4 +1,4 @@
-"""Every surface that reports which stories are in the news reports those that the news sitemap lists."""
+"""Every page, command and report shows the stories in the news that the news sitemap lists."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -39,7 +39,7 @@ OTHER = NewsEntry(f"https://{HOST}/other", "Other", NOW - timedelta(hours=1))
 
 
 def surfaces(url: str, published: datetime) -> dict[str, bool]:
-    """Whether a story is in the news, by the surface that reports it."""
+    """Return whether a story is in the news, by the surface that reports it."""
     entry = NewsEntry(url, "Flood", published)
     news = (OTHER, entry)
     facts = SiteFacts(SITE, {}, (), (), news, None, Quarantine())

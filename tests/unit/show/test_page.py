@@ -1,4 +1,4 @@
-"""The page of a site: what it shows, and what it does not let in."""
+"""The page of a site: its content, and the protection against untrusted text."""
 
 import base64
 import hashlib
@@ -63,7 +63,7 @@ def everything_hostile() -> str:
     )
 
 
-def test_text_of_others_stays_text() -> None:
+def test_untrusted_text_is_escaped() -> None:
     harmless = Tags(page()).all
     hostile = Tags(everything_hostile()).all
 
@@ -72,13 +72,13 @@ def test_text_of_others_stays_text() -> None:
     assert "{{ 7 * 7 }}" in everything_hostile()
 
 
-def test_the_page_has_no_inline_attribute_that_its_policy_would_refuse() -> None:
+def test_the_page_has_no_inline_attribute_that_its_policy_forbids() -> None:
     names = {name for _, attributes in Tags(everything_hostile()).all for name in attributes}
 
     assert not {name for name in names if name == "style" or name.startswith("on")}
 
 
-def test_the_policy_names_the_style_and_the_script_of_the_page() -> None:
+def test_the_policy_contains_the_hashes_of_style_and_script() -> None:
     html, policy = page(), headers()["content-security-policy"]
     for tag in ("style", "script"):
         [text] = re.findall(f"<{tag}>(.*?)</{tag}>", html, re.DOTALL)
@@ -109,7 +109,7 @@ def test_a_story_shows_when_it_leaves_in_the_time_zone_of_the_newsroom() -> None
     assert 'class="rest" width="2"' in html
 
 
-def test_nobody_stores_indexes_or_frames_the_page() -> None:
+def test_the_page_forbids_caching_indexing_and_framing() -> None:
     sent = headers()
 
     assert sent["cache-control"] == "no-store"

@@ -1,4 +1,4 @@
-"""The answer to "is all well?", from facts made by hand."""
+"""The health of a site or stack, from facts written by hand."""
 
 import shlex
 from dataclasses import replace
@@ -37,7 +37,7 @@ SITE = Site.model_validate(
 
 
 def site(**changes: Any) -> SiteFacts:
-    """A site that is well, except for these changes."""
+    """Return the facts of a healthy site with these changes."""
     well = SiteFacts(
         site=SITE,
         secrets={"cms": True},
@@ -52,7 +52,7 @@ def site(**changes: Any) -> SiteFacts:
 
 
 def stack(site_facts: SiteFacts | None = None, **changes: Any) -> StackFacts:
-    """A stack that is well, except for these changes."""
+    """Return the facts of a healthy stack with these changes."""
     queues = (Queue("articles", dead=False, messages=7), Queue("articles", dead=True, messages=0))
     well = StackFacts((site_facts or site(),), queues=queues, rolled_at=NOW - timedelta(minutes=6))
     return replace(well, **changes)
@@ -62,7 +62,7 @@ def feed(**state: Any) -> tuple[FeedStatus]:
     return (FeedStatus(SITE, Feed(url="https://www.example.com/feed"), FeedState(**state)),)
 
 
-def test_a_stack_without_a_problem_is_well() -> None:
+def test_a_stack_without_a_problem_is_healthy() -> None:
     answer = stack_status(stack(site(feeds=feed(next_poll_at=NOW - OVERDUE_AFTER))), NOW, Access())
 
     assert (answer.verdict, answer.problems, answer.unknown) == ("healthy", (), ())
@@ -106,7 +106,7 @@ def test_a_problem_has_its_age_and_a_command_that_can_be_typed(
         parse(words)
 
 
-def test_what_is_unknown_is_no_problem_and_a_problem_outweighs_it() -> None:
+def test_unknown_data_are_no_problem_and_a_problem_outweighs_them() -> None:
     for changes in ({"last_event": None}, {"secrets": {"cms": None}}, {"stored": None}):
         assert stack_status(stack(site(**changes)), NOW, Access()).verdict == "healthy"
     denied = (Unknown("alarms", "AccessDenied"),)
@@ -137,7 +137,7 @@ def test_the_state_of_a_secret_is_there_missing_not_needed_or_unknown() -> None:
 
 
 def a_full_answer() -> StackStatus:
-    """An answer in which no list is empty."""
+    """Return an answer in which no list is empty."""
     facts = stack(
         site(
             feeds=feed(failures=1),
@@ -151,7 +151,7 @@ def a_full_answer() -> StackStatus:
     return stack_status(facts, NOW, Access())
 
 
-def test_a_sitemap_in_which_google_finds_errors_is_a_problem_and_search_console_that_refuses_too() -> None:
+def test_a_sitemap_with_errors_and_a_refusal_of_search_console_are_problems() -> None:
     read = SubmittedSitemap("sitemap-news.xml", NOW - HOUR, NOW, NOW - HOUR / 2, errors=3, urls={"web": 2, "news": 1})
     facts = site(submitted=(read,), refusing={"Search Console": "answers 403: no user", "IndexNow": "answers 403"})
     answer = stack_status(stack(facts), NOW, Access("s"))

@@ -1,4 +1,4 @@
-"""The answer about a page, from facts that are made up: what no scenario at rest can show."""
+"""The answer about a page, from facts that no scenario at rest can produce."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -50,7 +50,7 @@ def with_news_file(*, lists: bool, changed: datetime | None = NOON) -> Facts:
     return replace(FACTS, files=(FACTS.files[0], FileRead("sitemap-news.xml", lists, changed)))
 
 
-def test_a_page_that_was_recorded_and_is_in_no_file_yet_says_when_both_happened() -> None:
+def test_a_recorded_page_in_no_file_yet_shows_the_times_of_both() -> None:
     answer = answer_story(with_news_file(lists=False), NOW).news
 
     assert [reason.kind for reason in answer.reasons] == ["not written"]
@@ -69,7 +69,7 @@ def test_a_reason_has_its_times_in_the_time_zone_of_the_newsroom() -> None:
     assert "last changed 2026-11-20 13:00:00 +01:00" in as_text(as_lines(ended))
 
 
-def test_a_page_that_a_file_still_lists_is_listed_and_says_why_it_leaves() -> None:
+def test_a_page_that_a_file_still_lists_shows_why_it_leaves() -> None:
     answer = answer_story(FACTS, NOON + timedelta(hours=48)).news
 
     assert (answer.listed, answer.until, [reason.kind for reason in answer.reasons]) == (True, None, ["expired"])
@@ -92,7 +92,7 @@ def test_a_feeds_embargo_ends_nothing_while_the_cms_has_removed_the_page() -> No
     assert ([reason.kind for reason in story.news.reasons], story.held_until) == (["removed"], None)
 
 
-def test_what_google_reports_of_a_page_is_shown_in_its_words_and_why_there_is_no_more() -> None:
+def test_googles_report_on_a_page_is_quoted_or_its_absence_explained() -> None:
     console = {"search_console": {"property": f"https://{HOST}/", "secret": "google"}}
     site = {"host": HOST, "publication": "Example", "timezone": "Europe/Paris", "engines": console}
     page = PageState(URL, "v1", NOON, NOON, inspected_at=NOON + timedelta(minutes=16), verdict="NEUTRAL")
@@ -102,13 +102,13 @@ def test_what_google_reports_of_a_page_is_shown_in_its_words_and_why_there_is_no
     facts = replace(FACTS, site=Site.model_validate(site), page_state=page)
     story = answer_story(replace(facts, read_by_google=NOON + timedelta(minutes=3), console_reason="answers 429"), NOW)
 
-    said = (
+    report = (
         f"yes: {READ_BY_GOOGLE} at 2026-11-20 13:03:00 +01:00; Crawled - currently not indexed"
         f" (asked 2026-11-20 13:16:00 +01:00); its canonical URL is {URL}?amp; robots.txt forbids to crawl it"
         "; no more, because answers 429"
     )
-    assert story.google == said
-    assert f"Seen by Google: {said}\n" in as_text(as_lines(story))
+    assert story.google == report
+    assert f"Seen by Google: {report}\n" in as_text(as_lines(story))
     plain = replace(page, coverage="", google_canonical=URL, robots_state="ALLOWED")
     not_yet = "not yet: no report shows that Google has read the story; NEUTRAL (asked 2026-11-20 13:16:00 +01:00)"
     assert answer_story(replace(facts, page_state=plain), NOW).google == not_yet

@@ -1,4 +1,4 @@
-"""The way of a story to the search engines: only stops that it has passed, each with its delay; and the medians of a day."""
+"""The timeline of a story: the stages that it has passed, each with its delay; and the medians of a day."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -25,7 +25,7 @@ def at(seconds: int) -> datetime:
 
 MEDIANS = ("pages", *DELAYS)
 NOTIFIED = PageState(URL, "v1", at(6), checked_at=at(10), notified="v1", notified_at=at(10))
-# By case: the page, and its stops after "received", each with the seconds since the stop before.
+# By case: the page, and its stages after "received", each with the seconds since the stage before.
 STOPS: dict[str, tuple[PageState, dict[str, int]]] = {
     "notified": (NOTIFIED, {"listed": 4, "page checked": 4, "engines notified": 0}),
     "crawled before it was notified": (
@@ -39,7 +39,7 @@ STOPS: dict[str, tuple[PageState, dict[str, int]]] = {
 
 
 @pytest.mark.parametrize("case", STOPS)
-def test_a_timeline_has_only_passed_stops_each_with_its_delay(case: str) -> None:
+def test_a_timeline_has_only_passed_stages_each_with_its_delay(case: str) -> None:
     page, stops = STOPS[case]
     passed = list_stops(at(0), at(2), page)
 
@@ -54,7 +54,7 @@ HOST = "www.example.com"
 
 
 def article(published: int | None = 0, received: int = 2, newest: int | None = None, name: str = "cms#1") -> Article:
-    """An article with these instants, in seconds after eight."""
+    """Return an article with these instants, in seconds after eight."""
     order = Order(None, None, None, exact(at(received if newest is None else newest)))
     first_published = None if published is None else at(published)
     return Article(
@@ -65,7 +65,7 @@ def article(published: int | None = 0, received: int = 2, newest: int | None = N
 def story(
     listed: int, ready: int | None = None, notified: int | None = None, url: str = URL, **changes: Any
 ) -> PageState:
-    """A page with these instants, in seconds after eight."""
+    """Return a page with these instants, in seconds after eight."""
     checked_at = None if ready is None else at(ready)
     version: dict[str, Any] = {"notified": "v1", "notified_at": at(notified)} if notified is not None else {}
     return replace(PageState(url, "v1", at(listed), checked_at=checked_at), **version, **changes)
@@ -96,7 +96,7 @@ CASES: dict[str, tuple[PageState, Article, tuple[float | None, ...]]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_delay_counts_only_where_the_page_shows_it(case: str) -> None:
+def test_a_delay_counts_only_if_the_page_shows_it(case: str) -> None:
     page, its_article, expected = CASES[case]
 
     assert median_delays([(page, its_article)], NOW) == dict(zip(MEDIANS, (1, *expected), strict=True))
@@ -104,8 +104,8 @@ def test_a_delay_counts_only_where_the_page_shows_it(case: str) -> None:
 
 @pytest.mark.moto
 def test_the_medians_are_read_from_pages_claims_and_articles() -> None:
-    with moto_aws.opened(NOW) as behind:
-        site = behind.site(engines={})
+    with moto_aws.opened(NOW) as aws:
+        site = aws.site(engines={})
         for number in range(5):
             url, name = f"{URL}-{number}", f"cms#{number}"
             owned = replace(article(0, 2, name=name), url=url)

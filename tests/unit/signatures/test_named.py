@@ -1,4 +1,4 @@
-"""What is more than an HMAC over a template: canonical requests and tokens."""
+"""Schemes beyond an HMAC over a template: canonical requests and tokens."""
 
 import json
 from dataclasses import replace
@@ -28,7 +28,7 @@ def hygraph(before: str, after: str) -> Request:
 
 
 def escaped_hygraph() -> Request:
-    """Hygraph's own library escapes what HTML would read."""
+    """Return a request that Hygraph's own library escapes for HTML."""
     text = json.dumps(BODY.decode(), ensure_ascii=False)
     for sign in "&<>":
         text = text.replace(sign, f"\\\\u{ord(sign):04x}")
@@ -58,9 +58,7 @@ def in_query(query: str) -> Request:
         *[("token", in_query(query), "a+b") for query in ("token=a+b", "token=a%2Bb", "x&token=a+b&y=1")],
     ],
 )
-def test_a_request_is_let_in_in_each_form_that_its_sender_may_give_it(
-    scheme: str, request_: Request, secret: str
-) -> None:
+def test_every_form_of_a_senders_request_is_accepted(scheme: str, request_: Request, secret: str) -> None:
     verify(scheme, request_, ["old", secret], MORNING)
 
 
@@ -95,7 +93,7 @@ PATH, TOKEN = "give Contentful's path as signed_path in this source's settings",
         ],
     ],
 )
-def test_a_request_that_differs_in_what_is_signed_or_has_no_token_is_refused(
+def test_a_request_with_changed_signed_parts_or_no_token_is_refused(
     scheme: str, request_: Request, reason: str
 ) -> None:
     with pytest.raises(BadSignature) as refusal:

@@ -1,4 +1,4 @@
-"""The one verifier: what its data may say, how it reads a header, and that it takes as long whatever it is given."""
+"""The common verifier: its parameters, the parsing of headers, and its constant time."""
 
 import ast
 import hmac
@@ -18,7 +18,7 @@ SECRET = "known to the newsroom"
 OURS = {"header": "X-Newsroom", "prefix": "v2=", "signed": "{x-nonce}/{body}", "digest": "sha512"}
 
 
-def accepted(scheme: str | dict[str, Any], request: Request, *secrets: str) -> bool:
+def is_accepted(scheme: str | dict[str, Any], request: Request, *secrets: str) -> bool:
     try:
         verify(scheme, request, secrets or [SECRET], MORNING)
     except BadSignature:
@@ -31,17 +31,17 @@ def newsroom(body: bytes = BODY) -> Request:
     return Request({"x-newsroom": f"v2={signature}", "x-nonce": "nonce-7"}, body)
 
 
-def test_a_sender_of_a_newsrooms_own_is_described_by_a_table() -> None:
-    assert accepted(OURS, newsroom())
-    assert accepted(OURS | {"signed": "{X-Nonce}/{body}"}, newsroom())
-    assert not accepted(OURS, newsroom(), "another secret")
-    assert not accepted(OURS, posted(newsroom(), body=b"{}"))
-    assert not accepted(OURS, posted(newsroom(), headers={**newsroom().headers, "x-nonce": "nonce-8"}))
-    assert not accepted(OURS, posted(newsroom(), headers={"x-newsroom": newsroom().headers["x-newsroom"]}))
+def test_a_custom_sender_is_described_by_a_table() -> None:
+    assert is_accepted(OURS, newsroom())
+    assert is_accepted(OURS | {"signed": "{X-Nonce}/{body}"}, newsroom())
+    assert not is_accepted(OURS, newsroom(), "another secret")
+    assert not is_accepted(OURS, posted(newsroom(), body=b"{}"))
+    assert not is_accepted(OURS, posted(newsroom(), headers={**newsroom().headers, "x-nonce": "nonce-8"}))
+    assert not is_accepted(OURS, posted(newsroom(), headers={"x-newsroom": newsroom().headers["x-newsroom"]}))
     timed = {"header": "X-Newsroom", "signed": "{T}.{Body}", "time_header": "X-Time", "key": "hex"}
     at = str(int(MORNING.timestamp()))
     signature = hmac.digest(b"\x00\xffkey", f"{at}.".encode() + BODY, "sha256").hex()
-    assert accepted(timed, Request({"x-newsroom": signature, "x-time": at}, BODY), b"\x00\xffkey".hex())
+    assert is_accepted(timed, Request({"x-newsroom": signature, "x-time": at}, BODY), b"\x00\xffkey".hex())
     with pytest.raises(BadSecret, match="the secret is not hex"):
         verify(timed, Request({"x-newsroom": signature, "x-time": at}, BODY), ["no hex"], MORNING)
 
@@ -62,7 +62,7 @@ def test_a_sender_of_a_newsrooms_own_is_described_by_a_table() -> None:
         ({"header": None}, "header: give it as text"),
     ],
 )
-def test_a_table_that_cannot_be_used_lets_nobody_in_and_reports_why(changed: dict[str, Any], words: str) -> None:
+def test_an_invalid_signature_table_accepts_nothing_and_is_reported(changed: dict[str, Any], words: str) -> None:
     with pytest.raises(BadScheme, match=words):
         verify(OURS | changed, newsroom(), [SECRET], MORNING)
 
@@ -71,7 +71,7 @@ def test_a_table_that_cannot_be_used_lets_nobody_in_and_reports_why(changed: dic
 
 
 @pytest.mark.parametrize("scheme", ["ghost", "sanity", "stripe-like"])
-def test_the_items_of_a_header_may_stand_in_any_order_with_or_without_spaces(scheme: str) -> None:
+def test_the_items_of_a_header_may_have_any_order_and_spaces(scheme: str) -> None:
     sender = sender_of(scheme)
     request = sender.request()
     ((name, value),) = request.headers.items() - {("host", "api.example.com")}
@@ -79,9 +79,9 @@ def test_the_items_of_a_header_may_stand_in_any_order_with_or_without_spaces(sch
 
     written = (f" {','.join(items)}\t", ", ".join(reversed(items)), " , ".join(items), ",".join([*items, "v0=abc"]))
     for value in written:
-        assert accepted(scheme, posted(request, headers={name: value}), sender.secret), value
+        assert is_accepted(scheme, posted(request, headers={name: value}), sender.secret), value
     for item in items:
-        assert not accepted(scheme, posted(request, headers={name: item}), sender.secret), item
+        assert not is_accepted(scheme, posted(request, headers={name: item}), sender.secret), item
 
 
 @pytest.mark.parametrize("scheme", ["ghost", "sanity", "stripe-like", "standard"])
@@ -95,16 +95,16 @@ def test_one_signature_of_several_is_enough(scheme: str) -> None:
         both = preset.separator.join([item for item in both.replace(",", " ").split() if item != time] + [time])
     headers = {**request.headers, preset.header: both}
 
-    assert accepted(scheme, posted(request, headers=headers), sender.secret)
-    assert accepted(scheme, posted(request, headers=headers), sender.other)
-    assert not accepted(scheme, posted(request, headers=headers), SENDERS[0].secret[:-4])
+    assert is_accepted(scheme, posted(request, headers=headers), sender.secret)
+    assert is_accepted(scheme, posted(request, headers=headers), sender.other)
+    assert not is_accepted(scheme, posted(request, headers=headers), SENDERS[0].secret[:-4])
 
 
 @pytest.mark.parametrize(
     "sender", [sender for sender in SENDERS if sender.scheme in PRESETS], ids=lambda sender: sender.scheme
 )
-def test_a_signature_counts_as_it_is_written_and_in_no_other_spelling(sender: Sender) -> None:
-    """The last character of base64 without padding has bits that belong to nothing: the same digest can be written otherwise."""
+def test_a_signature_is_accepted_in_its_canonical_encoding_only(sender: Sender) -> None:
+    """The last character of base64 without padding has unused bits, so that a digest has several encodings."""
     preset, request = PRESETS[sender.scheme], sender.request()
     value = request.headers[preset.header]
     signature = next(item for item in value.replace(",", " ,").split() if len(item) > 30).lstrip(",")
@@ -114,7 +114,7 @@ def test_a_signature_counts_as_it_is_written_and_in_no_other_spelling(sender: Se
     for other in (spelt, bare + "=", bare[:-1], "", bare + bare):
         if other != bare:
             headers = {**request.headers, preset.header: value.replace(bare, other)}
-            assert not accepted(sender.scheme, posted(request, headers=headers), sender.secret), other
+            assert not is_accepted(sender.scheme, posted(request, headers=headers), sender.secret), other
 
 
 @pytest.mark.parametrize(
@@ -138,19 +138,17 @@ def test_a_signature_counts_as_it_is_written_and_in_no_other_spelling(sender: Se
         ("ghost", "x-ghost-signature", "sha256=ab, t=1795161600000,t=1", "has to give one time, as t=<number>"),
     ],
 )
-def test_a_time_that_cannot_count_is_refused_with_what_is_wrong(
-    scheme: str, header: str, value: str, reason: str
-) -> None:
+def test_an_invalid_timestamp_is_refused_with_the_reason(scheme: str, header: str, value: str, reason: str) -> None:
     sender = sender_of(scheme)
 
     with pytest.raises(BadSignature, match=reason):
         verify(scheme, Request({**sender.request().headers, header: value}, BODY), [sender.secret], MORNING)
 
 
-# ── how long it takes, and what it loads ──────────────────────────────────────────────────────────────────────────────────
+# ── constant time and imports ──────────────────────────────────────────────────────────────────────────────────
 
 
-def test_secrets_are_compared_in_constant_time_and_without_stopping() -> None:
+def test_all_secrets_are_compared_in_constant_time() -> None:
     names = {"given", "expected", "signature", "secret", "secrets", "digest"}
     comparing = []
     for path in (ROOT / "shared/stoppress/signatures").glob("*.py"):
@@ -159,7 +157,7 @@ def test_secrets_are_compared_in_constant_time_and_without_stopping() -> None:
                 comparing.append((path.name, type(node)))
             if isinstance(node, ast.Compare) and any(isinstance(op, ast.Eq | ast.NotEq) for op in node.ops):
                 assert not {ast.unparse(side) for side in (node.left, *node.comparators)} & names, ast.unparse(node)
-    # A list, and not a generator that any() would leave at the first that fits.
+    # A list, because any() would stop a generator at the first match.
     assert comparing == [("verify.py", ast.ListComp)]
 
 
@@ -181,7 +179,7 @@ def test_a_mapping_file_may_describe_how_its_cms_signs(tmp_path: Path) -> None:
     table = "signature]\n" + "\n".join(f'{name} = "{value}"' for name, value in OURS.items()) + "\n#"
 
     path.write_text(file.format(signature="", table=table))
-    assert accepted(read_file(path).signature, newsroom())
+    assert is_accepted(read_file(path).signature, newsroom())
 
     for wrong in ('signature = "unreceived-of"', 'signature = {header = "X-Acme", signed = "{t}"}'):
         path.write_text(file.format(signature=wrong, table="settings"))

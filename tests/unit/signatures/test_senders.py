@@ -1,4 +1,4 @@
-"""Whoever signs as the vendors document is let in, and nobody else."""
+"""Requests that are signed as the vendors document are accepted, and no others."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -17,7 +17,7 @@ def each(predicate: Callable[[Sender], bool]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("sender", [*filter(predicate, SENDERS)], ids=lambda sender: sender.scheme)
 
 
-def refused(sender: Sender, request: Request, *secrets: str, later: timedelta = timedelta()) -> str:
+def refuse(sender: Sender, request: Request, *secrets: str, later: timedelta = timedelta()) -> str:
     with pytest.raises(BadSignature) as refusal:
         verify(sender.scheme, request, secrets or [sender.secret], MORNING + later)
     return str(refusal.value)
@@ -28,37 +28,37 @@ def test_every_scheme_has_a_sender_here() -> None:
 
 
 @each(lambda sender: True)
-def test_both_secrets_are_good_while_one_is_rotated(sender: Sender) -> None:
+def test_both_secrets_are_valid_during_a_rotation(sender: Sender) -> None:
     for secret in (sender.secret, sender.other):
         verify(sender.scheme, sender.request(secret), [sender.other, sender.secret], MORNING)
-    refused(sender, sender.request(), sender.other)
+    refuse(sender, sender.request(), sender.other)
 
 
 @each(lambda sender: sender.of_body)
-def test_one_changed_byte_of_the_body_is_noticed(sender: Sender) -> None:
-    refused(sender, posted(sender.request(), body=BODY + b" "))
-    refused(sender, posted(sender.request(), body=b""))
+def test_a_changed_byte_of_the_body_is_detected(sender: Sender) -> None:
+    refuse(sender, posted(sender.request(), body=BODY + b" "))
+    refuse(sender, posted(sender.request(), body=b""))
 
 
 @each(lambda sender: sender.timed)
-def test_what_is_older_or_newer_than_five_minutes_is_refused(sender: Sender) -> None:
+def test_a_timestamp_more_than_five_minutes_off_is_refused(sender: Sender) -> None:
     for seconds in (-300.0, 300.0):
         verify(sender.scheme, sender.request(), [sender.secret], MORNING + timedelta(seconds=seconds))
     for seconds in (-301.0, 300.5, 301.0, 86_400.0):
-        reason = refused(sender, sender.request(), later=timedelta(seconds=seconds))
+        reason = refuse(sender, sender.request(), later=timedelta(seconds=seconds))
         assert f" is {abs(seconds):.0f} s away from now, at most 300 are accepted" in reason
     verify(sender.scheme, sender.request(), [sender.secret], MORNING + timedelta(days=1), tolerance=timedelta(days=1))
 
 
 # Ghost did not sign the time before July 2024.
 @each(lambda sender: sender.timed and sender.scheme != "ghost-legacy")
-def test_a_new_time_on_an_old_signature_is_noticed(sender: Sender) -> None:
+def test_a_new_timestamp_on_an_old_signature_is_detected(sender: Sender) -> None:
     old, at = sender.request(), MORNING + timedelta(hours=1)
     before, after = (str(round(moment.timestamp())) for moment in (MORNING, at))
     headers = {name: value.replace(before, after) for name, value in old.headers.items()}
 
     assert headers != old.headers
-    assert "does not match" in refused(sender, posted(old, headers=headers), later=timedelta(hours=1))
+    assert "does not match" in refuse(sender, posted(old, headers=headers), later=timedelta(hours=1))
     verify(sender.scheme, sender.request(at=at), [sender.secret], at)
 
 
@@ -66,21 +66,21 @@ def test_a_new_time_on_an_old_signature_is_noticed(sender: Sender) -> None:
 def test_without_one_of_its_headers_a_delivery_is_refused(sender: Sender) -> None:
     request = sender.request()
     for name in request.headers.keys() - {"host"}:
-        refused(sender, posted(request, headers={**request.headers, name: ""}))
-        refused(sender, posted(request, headers={key: value for key, value in request.headers.items() if key != name}))
+        refuse(sender, posted(request, headers={**request.headers, name: ""}))
+        refuse(sender, posted(request, headers={key: value for key, value in request.headers.items() if key != name}))
 
 
-def test_an_empty_secret_lets_nobody_in() -> None:
+def test_an_empty_secret_accepts_nothing() -> None:
     sender = sender_of("github")
     for secrets in ([], [""], [" ", "\n"]):
         with pytest.raises(BadSecret):
             verify("github", sender.request(""), secrets, MORNING)
     verify("github", sender.request(), ["", sender.secret], MORNING)
-    refused(sender, sender.request(""), "", sender.secret)
+    refuse(sender, sender.request(""), "", sender.secret)
 
 
 @each(lambda sender: True)
-def test_what_another_scheme_would_take_is_refused(sender: Sender) -> None:
+def test_a_request_signed_for_another_scheme_is_refused(sender: Sender) -> None:
     same = {"token": "query-token", "query-token": "token"}
     for other in SENDERS:
         if other.scheme not in (sender.scheme, same.get(sender.scheme)):
@@ -94,20 +94,20 @@ def test_the_scenario_player_signs_as_the_sender_does(sender: Sender) -> None:
         {"content-type": "application/json"}, BODY, path=PATH, query="a=b" if "token" in sender.scheme else QUERY
     )
 
-    made = signing.signed(unsigned, sender.scheme, sender.secret, "msg_1", MORNING)
+    signed_request = signing.signed(unsigned, sender.scheme, sender.secret, "msg_1", MORNING)
 
-    verify(sender.scheme, made, [sender.secret], MORNING)
+    verify(sender.scheme, signed_request, [sender.secret], MORNING)
 
 
 @pytest.mark.parametrize("scheme", ["md5", "", "STANDARD"])
-def test_a_scheme_that_is_not_known_lets_nobody_in(scheme: str) -> None:
+def test_an_unknown_scheme_accepts_nothing(scheme: str) -> None:
     with pytest.raises(BadScheme, match="is not supported: use one of basic, bearer, "):
         verify(scheme, SENDERS[0].request(), [SENDERS[0].secret], MORNING)
     with pytest.raises(BadSignature, match="put its events on the bus"):
         verify("none", SENDERS[0].request(), [SENDERS[0].secret], MORNING)
 
 
-# ── anything at all ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── any request ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 SECRETS = {"standard": "whsec_bm90IGtub3duIHRvIGFueWJvZHk=", "basic": "known:to nobody"}
 NAMES = sorted({name for sender in SENDERS for name in sender.request().headers})
@@ -118,12 +118,12 @@ VALUES = st.text(alphabet=st.characters(), max_size=40) | st.sampled_from(
 
 
 @each(lambda sender: True)
-def test_half_a_character_in_a_request_is_refused_as_anything_else_is(sender: Sender) -> None:
+def test_a_lone_surrogate_in_a_request_is_refused(sender: Sender) -> None:
     request = sender.request()
     headers = {name: f"{value}\ud800" for name, value in request.headers.items()}
 
     for query in ("token=\ud800", "access_token=\ud800"):
-        refused(sender, posted(request, headers=headers, query=query, body=b'{"secret": "\\ud800"}'))
+        refuse(sender, posted(request, headers=headers, query=query, body=b'{"secret": "\\ud800"}'))
 
 
 @given(
@@ -133,7 +133,7 @@ def test_half_a_character_in_a_request_is_refused_as_anything_else_is(sender: Se
     st.text(alphabet=st.characters(), max_size=40),
     st.text(alphabet=st.characters(), max_size=40),
 )
-def test_whatever_a_request_contains_it_is_refused_and_nothing_else_happens(
+def test_any_unsigned_request_is_refused_without_an_exception(
     sender: Sender, headers: dict[str, str], body: bytes, path: str, query: str
 ) -> None:
     with pytest.raises(BadSignature):

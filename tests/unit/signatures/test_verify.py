@@ -1,4 +1,4 @@
-"""Standard Webhooks 1.0: which secrets, signatures and headers count, and what a sender learns of its mistake."""
+"""Standard Webhooks 1.0: valid secrets, signatures and headers, and the hints to a sender."""
 
 import base64
 import hmac
@@ -43,7 +43,7 @@ def refusal(headers: dict[str, str], *secrets: str) -> str:
         (SECRET, b"a" * 24, "hex", []),
     ],
 )
-def test_who_uses_the_right_secret_in_the_wrong_way_learns_how(
+def test_a_correct_secret_used_in_the_wrong_way_gets_a_hint(
     secret: str, key: bytes, encoding: str, mistakes: list[str]
 ) -> None:
     headers = signed()
@@ -66,7 +66,7 @@ def test_signatures_of_other_versions_do_not_count(version: str) -> None:
     verify_standard(headers | {"webhook-signature": f"{version}{right} v1,{right}"})
 
 
-def test_a_secret_without_its_prefix_or_padding_is_the_same_and_one_may_be_unusable() -> None:
+def test_a_secret_needs_no_prefix_or_padding_and_one_of_two_may_be_invalid() -> None:
     verify_standard(signed(), "whsec_not base64!", "c3RvcHByZXNz")
     refusal(signed(OTHER), "whsec_not base64!", SECRET)
     padded = base64.b64encode(b"sixteen bytes ok").decode()
@@ -74,7 +74,7 @@ def test_a_secret_without_its_prefix_or_padding_is_the_same_and_one_may_be_unusa
 
 
 @pytest.mark.parametrize("secret", ["whsec_not base64!", "whsec_AAAA!AAAA", "whsec_", "whsec_a", "whsec_ä"])
-def test_a_secret_that_cannot_be_used_is_our_own_fault(secret: str) -> None:
+def test_an_unusable_secret_is_answered_503(secret: str) -> None:
     with pytest.raises(BadSecret):
         verify_standard(signed(), secret)
 
@@ -92,7 +92,7 @@ def test_a_secret_that_cannot_be_used_is_our_own_fault(secret: str) -> None:
         (' ["old phrase", "new phrase"]\n', ["old phrase", "new phrase"]),
     ],
 )
-def test_one_or_several_secrets_stand_in_a_text(text: str, secrets: list[str]) -> None:
+def test_a_text_contains_one_or_several_secrets(text: str, secrets: list[str]) -> None:
     assert split(text) == secrets
 
 
@@ -103,6 +103,6 @@ def test_a_text_without_secrets_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["It's a Secret to Everybody", "correct horse battery staple", "newsroom a"])
-def test_no_word_of_a_phrase_is_a_secret_of_its_own(text: str) -> None:
+def test_no_word_of_a_phrase_is_a_separate_secret(text: str) -> None:
     with pytest.raises(ValueError, match="looks like one phrase with spaces: write it as a JSON list of one text"):
         split(text)

@@ -1,4 +1,4 @@
-"""A file that would break the protocol is refused with line and reason; whatever is rendered passes."""
+"""A file that would break the protocol is refused with line and reason; every rendered file passes."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Folding a change into a file gives the bytes that all the file's entries give; where it cannot, it says so."""
+"""Folding a change into a file returns the bytes of a full rendering, or reports that it cannot fold."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -66,7 +66,7 @@ SITES = st.sampled_from(
         ),
     ]
 )
-# What a batch of the stream tells of: entries that are there now, and keys of some that are gone.
+# The changes in a batch of the stream: present entries, and keys of deleted ones.
 Changes = list[tuple[Any, bool]]
 
 
@@ -83,7 +83,7 @@ def agree(folded: Rendered | None, whole: Rendered) -> None:
 @pytest.mark.matrix
 @settings(max_examples=100)
 @given(SITES, some(GENERAL))
-def test_a_shard_that_is_folded_into_is_the_shard_of_all_its_entries(site: Site, batches: list[Changes]) -> None:
+def test_a_folded_shard_equals_the_shard_of_all_its_entries(site: Site, batches: list[Changes]) -> None:
     entries: dict[str, GeneralEntry] = {}
     stored = render_general([], site)
     for batch in batches:
@@ -101,7 +101,7 @@ def test_a_shard_that_is_folded_into_is_the_shard_of_all_its_entries(site: Site,
 @pytest.mark.matrix
 @settings(max_examples=100)
 @given(SITES, some(NEWS), st.lists(st.integers(0, 30), min_size=12, max_size=12))
-def test_a_news_sitemap_that_is_folded_into_is_the_one_of_all_its_entries(
+def test_a_folded_news_sitemap_equals_the_one_of_all_its_entries(
     site: Site, batches: list[Changes], hours: list[int]
 ) -> None:
     entries: dict[str, NewsEntry] = {}
@@ -111,7 +111,7 @@ def test_a_news_sitemap_that_is_folded_into_is_the_one_of_all_its_entries(
         now += passed * HOUR
         changed: dict[tuple[str, str], NewsEntry | None] = {}
         for entry, there in batch:
-            # A page has one entry; dated anew it is another one, and both are told of.
+            # A page has one entry. A new date makes another entry, and the changes contain both.
             if before := entries.pop(entry.loc, None):
                 changed[iso(before.published), entry.loc] = None
             changed[iso(entry.published), entry.loc] = None
@@ -142,7 +142,7 @@ MARKS = st.builds(
 
 @settings(max_examples=100)
 @given(SITES, some(MARKS))
-def test_an_index_that_is_folded_into_is_the_index_of_all_marks(site: Site, batches: list[Changes]) -> None:
+def test_a_folded_index_equals_the_index_of_all_marks(site: Site, batches: list[Changes]) -> None:
     marks: dict[str, Mark] = {}
     stored = render_index([], site)
     for batch in batches:
@@ -156,7 +156,7 @@ def test_an_index_that_is_folded_into_is_the_index_of_all_marks(site: Site, batc
         stored = whole
 
 
-def test_a_changed_line_is_the_only_one_made_anew() -> None:
+def test_only_the_changed_line_is_rendered_again() -> None:
     stored = render_general([GeneralEntry(page(path)) for path in "abc"], SITE)
     folded = fold_general(stored.body, {page("b"): GeneralEntry(page("b"), MORNING), page("c"): None}, SITE)
 
@@ -167,7 +167,7 @@ def test_a_changed_line_is_the_only_one_made_anew() -> None:
 
 
 @pytest.mark.parametrize(("before", "after"), [("a", "%61"), ("%61", "a"), ("%c3%a9", "%C3%A9")])
-def test_a_page_that_is_spelled_anew_stands_once(before: str, after: str) -> None:
+def test_a_page_with_a_new_spelling_is_listed_once(before: str, after: str) -> None:
     stored = render_general([GeneralEntry(page(before)), GeneralEntry(page("b"))], SITE)
     now = GeneralEntry(page(after))
 
@@ -175,7 +175,7 @@ def test_a_page_that_is_spelled_anew_stands_once(before: str, after: str) -> Non
 
 
 @pytest.mark.parametrize("added", [0, 1])
-def test_an_index_that_is_full_is_left_to_who_reads_all_marks(monkeypatch: pytest.MonkeyPatch, added: int) -> None:
+def test_a_full_index_is_not_folded(monkeypatch: pytest.MonkeyPatch, added: int) -> None:
     marks = [Mark(file, MORNING, 1, 1, "") for file in FILES[:3]]
     monkeypatch.setattr(fold, "INDEX_FILES_URGENT", 2 - added)
     body = render_index(marks[: 3 - added], SITE).body
@@ -184,10 +184,8 @@ def test_an_index_that_is_full_is_left_to_who_reads_all_marks(monkeypatch: pytes
 
 
 @pytest.mark.parametrize(("limit", "value"), [("NEWS_ENTRIES_MAX", 2), ("BYTES_MAX", 800)])
-def test_a_file_that_would_be_too_large_is_left_to_who_reads_all_its_entries(
-    monkeypatch: pytest.MonkeyPatch, limit: str, value: int
-) -> None:
-    """A changed URL is two records, and the one that makes room may come in another batch."""
+def test_a_file_that_would_be_too_large_is_not_folded(monkeypatch: pytest.MonkeyPatch, limit: str, value: int) -> None:
+    """A changed URL is two records, and the deletion may be in another batch."""
     entries = {name: NewsEntry(page(name), f"Story {name}", MORNING) for name in "abc"}
     body = render_news([entries["a"], entries["b"]], SITE, MORNING + HOUR).body
     added = {(iso(MORNING), page("c")): entries["c"]}
@@ -201,7 +199,7 @@ def test_a_file_that_would_be_too_large_is_left_to_who_reads_all_its_entries(
     assert fold_news(body, added | {(iso(MORNING), page("a")): None}, SITE, MORNING + HOUR)
 
 
-def test_what_leaves_the_window_is_dropped_with_the_next_change_to_the_second() -> None:
+def test_an_entry_that_leaves_the_window_is_dropped_at_the_next_change() -> None:
     old, new = NewsEntry(page("a"), "Flood", MORNING), NewsEntry(page("b"), "Storm", MORNING + HOUR)
     stored = render_news([old, new], SITE, MORNING + HOUR).body
     expiry = window_end(old.published)
@@ -211,8 +209,8 @@ def test_what_leaves_the_window_is_dropped_with_the_next_change_to_the_second() 
         assert folded.urls == listed == render_news([old, new], SITE, now).urls
 
 
-def test_a_change_of_the_lines_form_is_a_new_renderer() -> None:
-    """Where this fails, what an entry becomes has changed: raise RENDERER, so that no file is half old and half new."""
+def test_a_changed_line_format_needs_a_new_renderer_version() -> None:
+    """A failure means a new line format: raise RENDERER, so that no file mixes both formats."""
     rich = GeneralEntry(page("a?b=1&c=2"), MORNING, images=("https://img.example.com/1.jpg",), videos=(VIDEO,))
     article = NewsEntry(page("a"), "Fish & <chips>", MORNING, MORNING, "Other", "fr")
     lines = [

@@ -1,4 +1,4 @@
-"""The other forms of a site's sitemaps: their exact bytes, and what the programs that read them find there."""
+"""The other outputs of a site: their exact bytes, and the results of programs that read them."""
 
 import gzip
 import re
@@ -85,7 +85,7 @@ def test_the_bytes_are_those_of_the_golden_file(name: str, body: bytes) -> None:
 SHARD = render_general([GeneralEntry(page(f"2026/11/20/{number:04}"), MORNING) for number in range(500)], SITE).body
 
 
-def test_gzip_says_neither_when_nor_where_nor_from_what_it_was_made() -> None:
+def test_gzip_headers_contain_no_time_name_or_system() -> None:
     """RFC 1952: deflate, no flags (so no name and no comment), time 0, least effort, system unknown."""
     assert compressed(SHARD)[:10] == bytes.fromhex("1f8b 08 00 00000000 04 ff")
     assert gzip.decompress(compressed(SHARD)) == SHARD
@@ -96,7 +96,7 @@ def test_gzip_says_neither_when_nor_where_nor_from_what_it_was_made() -> None:
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=30), max_size=8))
-def test_whatever_the_paths_are_each_line_is_one_valid_url(paths: list[str]) -> None:
+def test_each_line_is_one_valid_url_for_any_path(paths: list[str]) -> None:
     locs = [canonical(page(path)) for path in paths]
     body = text_sitemap(render_general(map(GeneralEntry, set(locs)), SITE).body)
 
@@ -111,15 +111,15 @@ def test_whatever_the_paths_are_each_line_is_one_valid_url(paths: list[str]) -> 
 
 @pytest.mark.parametrize("entries", [ENTRIES, ENTRIES[:1], []])
 @pytest.mark.parametrize("site", [SITE, HTTP_SITE])
-def test_a_feed_keeps_what_rfc_4287_demands(entries: list[NewsEntry], site: Site) -> None:
+def test_a_feed_conforms_to_rfc_4287(entries: list[NewsEntry], site: Site) -> None:
     feed = etree.fromstring(atom_feed(entries, site, file=FEED, hub=HUB))
 
     assert feed.tag == f"{ATOM}feed"
     for part in (feed, *feed.iterfind(f"{ATOM}entry")):
-        # 4.1.1, 4.1.2: exactly one of each; a time of the last change always, of publication once at most.
+        # 4.1.1, 4.1.2: exactly one of each: always `updated`, and at most one `published`.
         assert [len(part.findall(f"{ATOM}{name}")) for name in ("id", "title", "updated")] == [1, 1, 1]
         assert len(part.findall(f"{ATOM}published")) <= 1
-        # 4.2.6: absolute, and never another when the site's scheme is.
+        # 4.2.6: absolute, and independent of the site's scheme.
         assert part.findtext(f"{ATOM}id").startswith("https://")
         # 3.1.1.1: plain text has no markup in it.
         title = part.find(f"{ATOM}title")
@@ -127,7 +127,7 @@ def test_a_feed_keeps_what_rfc_4287_demands(entries: list[NewsEntry], site: Site
         # 3.3: RFC 3339 with a capital T and Z.
         for when in part.iterfind(f"{ATOM}updated"):
             assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", when.text)
-        # 4.1.1: one alternate of a type and language, and what has no content has one.
+        # 4.1.1: one alternate of a type and language, required without content.
         links = part.findall(f"{ATOM}link")
         assert [link.get("type") for link in links if link.get("rel") == "alternate"] == ["text/html"]
         assert all(urlsplit(link.get("href")).netloc for link in links)
@@ -137,20 +137,20 @@ def test_a_feed_keeps_what_rfc_4287_demands(entries: list[NewsEntry], site: Site
     # 4.1.1: entries with one id would be one entry.
     ids = [entry.findtext(f"{ATOM}id") for entry in feed.iterfind(f"{ATOM}entry")]
     assert len(set(ids)) == len(ids) == len(entries)
-    # 4.1.1, 4.1.2: elements of Atom, and none that it does not know there.
+    # 4.1.1, 4.1.2: only elements of Atom that are allowed there.
     assert {child.tag.removeprefix(ATOM) for child in feed} <= {"id", "title", "updated", "author", "link", "entry"}
-    known = {"id", "title", "updated", "published", "author", "link"}
-    assert {child.tag.removeprefix(ATOM) for entry in feed.iterfind(f"{ATOM}entry") for child in entry} <= known
+    allowed = {"id", "title", "updated", "published", "author", "link"}
+    assert {child.tag.removeprefix(ATOM) for entry in feed.iterfind(f"{ATOM}entry") for child in entry} <= allowed
     # WebSub 1.0, 4: self and hub.
     links = {link.get("rel"): link.get("href") for link in feed.iterfind(f"{ATOM}link")}
     assert links == {"self": f"{site.origin}/{FEED}", "alternate": site.home, "hub": HUB}
 
 
-def test_the_order_in_which_entries_come_makes_no_difference() -> None:
+def test_the_order_of_entries_makes_no_difference() -> None:
     assert atom_feed(ENTRIES[::-1], SITE, file=FEED) == atom_feed(ENTRIES, SITE, file=FEED)
 
 
-def test_the_feed_rolls_past_its_bound() -> None:
+def test_the_feed_drops_its_oldest_entries_at_the_limit() -> None:
     many = [NewsEntry(page(str(number)), "A", MORNING + timedelta(minutes=number)) for number in range(101)]
     edited = [replace(many[0], lastmod=MORNING + 3 * HOUR), *many[1:]]
 
@@ -173,7 +173,7 @@ def test_ids_stay_when_the_site_goes_over_to_https() -> None:
     assert before.replace(b'href="http:', b'href="https:') == after
 
 
-def test_an_entry_has_the_voice_of_its_edition() -> None:
+def test_an_entry_has_the_language_and_name_of_its_edition() -> None:
     site = SITE.model_copy(update={"editions": (Edition(prefix="/fr/", publication="Exemple", language="fr"),)})
     entry = etree.fromstring(atom_feed([NewsEntry(page("fr/a"), "A", MORNING)], site, file=FEED)).find(f"{ATOM}entry")
     assert (entry.get(LANG), entry.findtext(f"{ATOM}author/{ATOM}name")) == ("fr", "Exemple")
@@ -184,7 +184,7 @@ TITLES = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("<>&
 
 @settings(max_examples=200)
 @given(st.lists(TITLES.map(clean).filter(bool), max_size=5))
-def test_whatever_the_titles_say_the_feed_is_well_formed_and_says_the_same(titles: list[str]) -> None:
+def test_a_feed_is_well_formed_and_keeps_any_title(titles: list[str]) -> None:
     entries = [NewsEntry(page(str(number)), title, MORNING, None, title) for number, title in enumerate(titles)]
     body = atom_feed(entries, SITE, file=FEED)
     feed = ET.fromstring(body)
@@ -207,7 +207,7 @@ def _updated(body: bytes) -> Any:
 # ── robots.txt ──
 
 
-def test_sitemap_lines_are_absolute_and_stand_once_each() -> None:
+def test_sitemap_lines_are_absolute_and_unique() -> None:
     named = ["sitemap.xml", "/sitemap.xml", "https://WWW.example.com:443/sitemap.xml", "http://www.example.com/a.xml"]
     assert robots_lines(SITE, named) == [f"Sitemap: {page('sitemap.xml')}", "Sitemap: http://www.example.com/a.xml"]
     assert robots_lines(HTTP_SITE, SITEMAPS[:1]) == ["Sitemap: http://www.example.com/sitemap.xml"]
@@ -218,13 +218,13 @@ def test_a_sitemap_that_is_no_url_of_the_web_is_refused() -> None:
         robots_lines(SITE, ["ftp://files.example.com/s.xml"])
 
 
-def test_what_only_looks_like_a_sitemap_line_stays_in_the_rules() -> None:
+def test_a_rule_that_resembles_a_sitemap_line_stays() -> None:
     rules = "# Sitemap: /old.xml\nDisallow: /sitemap: \nSitemaps: /x.xml"
     assert robots_txt(with_robots(rules)).decode().endswith(f"\n\n{rules}\n")
 
 
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc"]) | st.sampled_from("\t\n\r:#"), max_size=80))
-def test_whatever_the_rules_say_the_sitemaps_are_found(rules: str) -> None:
+def test_sitemap_lines_are_found_for_any_rules(rules: str) -> None:
     try:
         body = robots_txt(with_robots(rules)).decode()
     except ValueError:
@@ -235,10 +235,10 @@ def test_whatever_the_rules_say_the_sitemaps_are_found(rules: str) -> None:
     assert body == robots_txt(with_robots(body)).decode()
 
 
-# ── robots.txt made of rights ──
+# ── robots.txt from permissions ──
 
 KINDS = {"search": SEARCH_CRAWLERS, "ai_search": AI_SEARCH_CRAWLERS, "ai_training": AI_TRAINING_CRAWLERS}
-# Some parsers take the group of Applebot for it too. Apple trains on nothing that Applebot may not read.
+# Some parsers apply the group of Applebot to it. Apple does not train on pages that Applebot may not read.
 NOT_ALONE = "Applebot-Extended"
 PAGE, SEARCHED = "https://www.example.com/flood", "https://www.example.com/search?q=flood"
 
@@ -248,7 +248,7 @@ def text_of(rights: dict[str, object]) -> str:
 
 
 @pytest.mark.parametrize("closed", [(), ("search",), ("ai_search",), ("ai_training",), ("ai_search", "ai_training")])
-def test_crawlers_without_a_right_are_shut_out_and_no_others(closed: tuple[str, ...]) -> None:
+def test_only_crawlers_without_permission_are_disallowed(closed: tuple[str, ...]) -> None:
     rules = Protego.parse(text_of(dict.fromkeys(closed, False)))
     for kind, crawlers in KINDS.items():
         for crawler in set(crawlers) - {NOT_ALONE} if "search" in closed else crawlers:
@@ -256,14 +256,14 @@ def test_crawlers_without_a_right_are_shut_out_and_no_others(closed: tuple[str, 
     assert rules.can_fetch(PAGE, "SomeOtherBot")
 
 
-def test_what_all_may_not_read_holds_for_every_crawler() -> None:
+def test_paths_disallowed_for_all_are_disallowed_for_every_crawler() -> None:
     rules = Protego.parse(text_of({"ai_training": False, "disallow": ["/search", "/*.pdf$"]}))
     for crawler in ("SomeOtherBot", *SEARCH_CRAWLERS, *AI_SEARCH_CRAWLERS, *AI_TRAINING_CRAWLERS):
         assert not rules.can_fetch(SEARCHED, crawler), crawler
         assert not rules.can_fetch("https://www.example.com/a.pdf", crawler), crawler
 
 
-def test_only_lines_of_the_standard_are_written_unless_the_signal_is_asked_for() -> None:
+def test_only_standard_lines_are_written_unless_content_signals_are_on() -> None:
     fields = {line.partition(":")[0] for line in text_of({"ai_training": False}).splitlines() if line}
     assert fields == {"Sitemap", "User-agent", "Allow", "Disallow"}
     signal = "Content-Signal: search=yes, ai-input=yes, ai-train=no"

@@ -1,4 +1,4 @@
-"""Images, videos and language versions: what is read of any JSON, what is kept, and the tags it becomes."""
+"""Images, videos and language versions: reading from any JSON, limits, and tags."""
 
 from importlib.resources import files as resources
 from typing import Any
@@ -47,7 +47,7 @@ WHOLE = (
 
 
 def video(**raw: Any) -> tuple[Video | None, list[str]]:
-    """The video that REQUIRED makes with these values, and the reasons."""
+    """Return the video of REQUIRED with these values, and the reasons."""
     videos, reasons = read_videos([REQUIRED | raw], PAGE)
     return (videos[0] if videos else None), reasons
 
@@ -58,7 +58,7 @@ def root(tags: str) -> Any:
     return etree.fromstring(f'<urlset xmlns="{sitemap}" {declared}><url><loc>{PAGE}</loc>{tags}</url></urlset>')
 
 
-# ── URLs that a page names ──
+# ── URLs of a page's media ──
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_the_url_of_a_page_has_no_tracking_parameters_and_the_scheme_of_its_host
     [
         (["/1.jpg", {"url": f"{CDN}/2.jpg"}, {"loc": "/3.jpg"}, {"src": "/4.jpg", "caption": 7}, "/1.jpg#again"],
          [page("1.jpg"), f"{CDN}/2.jpg", page("3.jpg"), page("4.jpg")], []),
-        # One that comes again is as new as its newest date.
+        # A repeated image has its newest date.
         (
             ["/1.jpg", {"url": "/2.jpg", "published_at": "2026-11-21"}, {"url": "/1.jpg", "published_at": "2026-11-22"}, "/1.jpg"],
             [page("2.jpg"), page("1.jpg")], [],
@@ -114,15 +114,15 @@ def test_the_url_of_a_page_has_no_tracking_parameters_and_the_scheme_of_its_host
         *((raw, [], []) for raw in (None, "", list[str](), dict[str, str]())),
     ],
 )  # fmt: skip
-def test_images_are_read_and_each_broken_one_is_named(raw: object, urls: list[str], reasons: list[str]) -> None:
-    read, given = read_images(raw, PAGE)
+def test_images_are_read_and_each_invalid_one_is_reported(raw: object, urls: list[str], reasons: list[str]) -> None:
+    read, messages = read_images(raw, PAGE)
 
     assert list(read) == urls
-    assert len(given) == len(reasons)
-    assert all(reason.startswith(start) for reason, start in zip(given, reasons, strict=True))
+    assert len(messages) == len(reasons)
+    assert all(reason.startswith(start) for reason, start in zip(messages, reasons, strict=True))
 
 
-def test_a_single_one_needs_no_list() -> None:
+def test_a_single_image_video_or_alternate_needs_no_list() -> None:
     assert read_images("/1.jpg", PAGE) == read_images({"url": "/1.jpg"}, PAGE) == ((page("1.jpg"),), [])
     assert read_videos(REQUIRED, PAGE) == ((VIDEO,), [])
     assert read_alternates({"hreflang": "fr", "href": "/fr"}, PAGE) == ((Alternate("fr", page("fr")),), [])
@@ -131,7 +131,7 @@ def test_a_single_one_needs_no_list() -> None:
 # ── videos ──
 
 
-def test_a_whole_video_is_read_in_the_words_of_the_tags() -> None:
+def test_a_complete_video_is_read_with_the_names_of_the_tags() -> None:
     raw = {
         "thumbnail_loc": f"{CDN}/t.jpg?a=1&b='2'",
         "title": 'Fish & "chips" < 5 🌊',
@@ -167,7 +167,7 @@ def test_a_whole_video_is_read_in_the_words_of_the_tags() -> None:
     ],
 )
 @pytest.mark.parametrize("value", [None, ""])
-def test_a_video_without_what_is_required_is_left_out(without: str, missing: str, value: object) -> None:
+def test_a_video_without_a_required_value_is_left_out(without: str, missing: str, value: object) -> None:
     reason = f"videos[0]: is left out without {missing}: give what is missing"
     assert video(**{without: value}) == (None, [reason])
 
@@ -184,7 +184,7 @@ def test_a_video_without_what_is_required_is_left_out(without: str, missing: str
         ("content_loc", PAGE.replace("https", "http"), "the URL is that of the page itself"),
     ],
 )
-def test_a_video_with_a_wrong_value_where_one_is_required_is_left_out(name: str, value: object, reason: str) -> None:
+def test_a_video_with_an_invalid_required_value_is_left_out(name: str, value: object, reason: str) -> None:
     read, reasons = video(**{name: value})
 
     assert read is None
@@ -220,7 +220,7 @@ def test_a_video_with_a_wrong_value_where_one_is_required_is_left_out(name: str,
         ("tags", 7, "7 is no list: give texts, in square brackets"),
     ],
 )
-def test_a_wrong_value_is_left_out_and_the_video_stays(name: str, value: object, reason: str) -> None:
+def test_an_invalid_optional_value_is_left_out_and_the_video_stays(name: str, value: object, reason: str) -> None:
     read, reasons = video(**{name: value})
 
     assert read == VIDEO
@@ -243,7 +243,7 @@ def test_durations_are_seconds_or_iso_8601(value: object, seconds: int) -> None:
 @pytest.mark.parametrize(
     ("value", "text"), [(0, "0.0"), (5, "5.0"), ("4.5", "4.5"), (4.456, "4.46"), (-0.0, "0.0"), (1e-9, "0.0")]
 )
-def test_ratings_are_texts_that_the_schema_reads(value: object, text: str) -> None:
+def test_ratings_have_the_form_of_the_schema(value: object, text: str) -> None:
     assert dict(video(rating=value)[0] or ())["rating"] == text
 
 
@@ -302,12 +302,12 @@ def test_a_long_text_is_cut_between_words(name: str, characters_max: int, value:
         (None, [], []),
     ],
 )  # fmt: skip
-def test_videos_are_read_and_what_is_left_out_is_named(raw: object, read: list[Video], reasons: list[str]) -> None:
-    videos, given = read_videos(raw, page("listed"))
+def test_videos_are_read_and_omissions_are_reported(raw: object, read: list[Video], reasons: list[str]) -> None:
+    videos, messages = read_videos(raw, page("listed"))
 
     assert list(videos) == read
-    assert len(given) == len(reasons)
-    assert all(reason.startswith(start) for reason, start in zip(given, reasons, strict=True))
+    assert len(messages) == len(reasons)
+    assert all(reason.startswith(start) for reason, start in zip(messages, reasons, strict=True))
 
 
 # ── language versions ──
@@ -339,12 +339,12 @@ def test_hreflang_has_one_spelling(raw: str, spelling: str) -> None:
         ("xx", "xx is no language of ISO 639-1; give the code that the list has"),
     ],
 )
-def test_a_code_that_no_search_engine_knows_is_refused(raw: str, wrong: str) -> None:
+def test_an_unsupported_hreflang_code_is_refused(raw: str, wrong: str) -> None:
     with pytest.raises(ValueError, match=wrong):
         hreflang(raw)
 
 
-def test_versions_are_a_list_or_one_object() -> None:
+def test_alternates_are_a_list_or_one_object() -> None:
     listed = [
         {"hreflang": "FR", "url": "/fr?utm_source=x"},
         {"hreflang": "de", "url": "http://de.example.org/"},
@@ -374,11 +374,11 @@ def test_versions_are_a_list_or_one_object() -> None:
         (None, [], []),
     ],
 )  # fmt: skip
-def test_versions_are_read_and_each_broken_one_is_named(raw: object, read: list[Alternate], reasons: list[str]) -> None:
+def test_alternates_are_read_and_errors_reported(raw: object, read: list[Alternate], reasons: list[str]) -> None:
     assert read_alternates(raw, PAGE) == (tuple(read), reasons)
 
 
-def test_of_too_many_versions_the_first_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_too_many_alternates_the_first_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ALTERNATES_MAX == 25
     monkeypatch.setattr(alternates_module, "ALTERNATES_MAX", 1)
 
@@ -396,7 +396,7 @@ def test_the_countries_are_those_of_the_time_zone_database() -> None:
 # ── tags ──
 
 
-def test_what_does_not_fit_is_left_out_old_images_first() -> None:
+def test_media_that_do_not_fit_are_left_out_old_images_first() -> None:
     images = tuple(page(f"{number}.jpg") for number in range(3))
     videos = (VIDEO, WHOLE)
     versions = (Alternate("de", page("de")), Alternate("fr", page("fr")))
@@ -454,13 +454,13 @@ VIDEOS = st.fixed_dictionaries(
 @needs_shared
 @settings(max_examples=100)
 @given(VIDEOS)
-def test_whatever_is_said_of_a_video_its_tags_are_valid_by_the_official_schema(raw: Any) -> None:
+def test_the_tags_of_any_video_are_valid_by_the_official_schema(raw: Any) -> None:
     official = schema("all.xsd")
     assert official.validate(root(video_tags(read_videos([raw], PAGE)[0]))), official.error_log
 
 
 @needs_shared
 @pytest.mark.parametrize("name", ["shards", "pages", "news", "index"])
-def test_the_official_schemas_take_every_tag(name: str) -> None:
+def test_the_official_schemas_accept_every_tag(name: str) -> None:
     official = schema("siteindex.xsd" if name == "index" else "all.xsd")
     assert official.validate(etree.fromstring(rendered()[name].encode())), official.error_log

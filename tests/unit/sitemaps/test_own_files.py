@@ -1,4 +1,4 @@
-"""A file of ours that is listed as a feed is recognised behind proxies; a CMS's file of the same name is not."""
+"""A file of Stoppress that is listed as a feed is recognised behind proxies; a CMS's file of the same name is not."""
 
 import re
 from datetime import timedelta
@@ -28,7 +28,7 @@ OURS = {
     "sitemap.xml": render_index([Mark(name, MORNING, 1, 1, "d") for name in NAMES], SITE).body,
     "sitemap-news.atom": atom_feed(NEWS, SITE, file="sitemap-news.atom"),
 }
-# What other generators write. The first is the nearest to ours that was found: sorted, one page a line, no blanks.
+# Files of other generators. The first is the most similar one found: sorted, one page a line, no blanks.
 THEIRS = {
     "without a date": re.sub(rb"<lastmod>[^<]*</lastmod>", b"", SHARD),
     "another form of date": SHARD.replace(b"Z</lastmod>", b"+00:00</lastmod>"),
@@ -48,7 +48,7 @@ THEIRS = {
 
 @pytest.mark.parametrize("name", OURS)
 @pytest.mark.parametrize("before", [f"https://{HOST}/", f"https://d111111abcdef8.cloudfront.net/{HOST}/"])
-def test_a_file_of_ours_is_recognised_by_name_and_bytes(name: str, before: str) -> None:
+def test_a_file_of_stoppress_is_recognised_by_name_and_bytes(name: str, before: str) -> None:
     assert is_own_file(before + name, OURS[name], SITE)
     assert not is_own_file(f"https://{HOST}/old-{name}", OURS[name], SITE)
     if name.endswith(".xml"):
@@ -61,7 +61,7 @@ def test_a_file_of_a_cms_is_not_recognised(kind: str) -> None:
         assert not is_own_file(f"https://{HOST}/{name}", THEIRS[kind], SITE)
 
 
-def test_a_file_of_the_configuration_s_pages_is_recognised_though_no_page_has_a_date() -> None:
+def test_a_file_of_configured_pages_is_recognised_without_dates() -> None:
     pages = [page("about"), page("contact?a=1&b=2")]
     before, site = (
         Site.model_validate({"host": HOST, "publication": "P", "scheme": "http", "pages": named})
@@ -74,8 +74,8 @@ def test_a_file_of_the_configuration_s_pages_is_recognised_though_no_page_has_a_
     assert not is_own_file(url, render_pages([], site).body.replace(b"<url>", b" <url>"), site)
 
 
-def test_a_site_reads_its_old_sitemap_until_the_url_is_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Behind a proxy that passes no header of ours on."""
+def test_a_site_polls_its_old_sitemap_until_stoppress_serves_the_url(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The proxy removes the headers of Stoppress."""
     bodies = {"/sitemap.xml": THEIRS["another form of date"], "/sitemap-news.xml": b""}
     monkeypatch.setattr(
         client, "fetch", lambda url, headers: client.Response(200, {}, bodies[url.removeprefix(f"https://{HOST}")], url)
@@ -88,7 +88,7 @@ def test_a_site_reads_its_old_sitemap_until_the_url_is_ours(monkeypatch: pytest.
     with pytest.raises(FeedError, match="Stoppress writes this file itself: take it out of the site's feeds"):
         fetching.fetch(page("sitemap.xml"), {}, SITE)
 
-    # The CMS's index names a file that is ours by now.
+    # The CMS's index lists a file that Stoppress now serves.
     bodies["/sitemap.xml"] = OURS["sitemap.xml"].replace(b"sitemap-2026-11.xml", b"post-sitemap.xml")
     bodies |= {"/post-sitemap.xml": THEIRS["indented"], "/sitemap-news.xml": OURS["sitemap-news.xml"]}
     fetched = fetching.fetch(page("sitemap.xml"), {}, SITE)

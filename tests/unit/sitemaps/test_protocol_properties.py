@@ -1,4 +1,4 @@
-"""What holds for any text in any tag: no file is broken, and each says what was read."""
+"""For any text in any tag, files are valid and contain the data of the event."""
 
 import re
 from datetime import timedelta
@@ -42,7 +42,7 @@ SITE = Site(
     write=("keywords", "changefreq", "priority"),
 )
 
-# Any character there is: controls, half characters, non-characters, and those that markup is made of.
+# Any character: controls, lone surrogates, non-characters and markup.
 ANY = st.text(st.characters() | st.sampled_from("<>&\"'\x00\x0b\x85\ud800\ufffe\U0001ffff]🌊ü٣क"), max_size=40)
 TEXT = ANY | st.sampled_from(
     ["&lt;b&gt;", "&#0;", "&#xD800;", "<![CDATA[x]]>", "&amp;amp;", " ", "]]>", "\u202e", "x" * 3_000]
@@ -80,7 +80,7 @@ ARTICLES = st.fixed_dictionaries(
 
 
 def read_event(data: dict[str, Any]) -> ArticleEvent | None:
-    """The event of a delivery, as it comes out of the queue; None where the article itself was refused."""
+    """Return the event of a delivery, as read from the queue; None if the article was refused."""
     now = MORNING + HOUR
     try:
         event, _ = read_delivery({"type": "article.published", "data": data}, SITE, "cms", now)
@@ -90,9 +90,9 @@ def read_event(data: dict[str, Any]) -> ArticleEvent | None:
 
 
 def entries_of(event: ArticleEvent) -> tuple[GeneralEntry, NewsEntry]:
-    """An article's entries as they come out of the table."""
+    """Return an article's entries as read from the table."""
     ledger = DecidedTable(SITE)
-    ledger.hear(event, MORNING + HOUR)
+    ledger.apply(event, MORNING + HOUR)
     (general,), (news,) = ledger.general.values(), ledger.news.values()
     stored = read_general(general_item(HOST, "sitemap-2026-11.xml", general))
     return stored, read_news(news_item(HOST, Place("news", 1, 400), news))
@@ -100,7 +100,7 @@ def entries_of(event: ArticleEvent) -> tuple[GeneralEntry, NewsEntry]:
 
 @settings(max_examples=150)
 @given(ARTICLES)
-def test_whatever_a_cms_sends_the_files_break_no_rule_and_say_what_was_read(data: dict[str, Any]) -> None:
+def test_the_files_of_any_delivery_break_no_rule_and_contain_its_data(data: dict[str, Any]) -> None:
     event = read_event(data)
     if event is None:
         return
@@ -153,9 +153,9 @@ def check_limits(event: ArticleEvent) -> None:
 
 
 def check_rules(site: Site, files: dict[str, Rendered]) -> None:
-    """Check files by the rules of `stoppress check`, but for those that an article's own texts can break without harm to a file."""
+    """Check files by the rules of `stoppress check`, except those that an article's own texts may break."""
     report = Findings(each_max=1, severities=frozenset({"error"}))
-    sources = [Source(file, f"{site.origin}/{file}", one.body) for file, one in files.items()]
+    sources = [Source(file, f"{site.origin}/{file}", rendered_file.body) for file, rendered_file in files.items()]
     checker.check(sources, report, MORNING + HOUR, is_all=False)
     assert {finding.rule.name for finding in report} <= OF_TEXTS
 

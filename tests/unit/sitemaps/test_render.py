@@ -1,4 +1,4 @@
-"""The exact bytes of the files, and what holds for any text in them."""
+"""The exact bytes of the files, and properties for any text in them."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -89,7 +89,7 @@ def test_the_index_lists_a_gzip_form_that_its_site_still_wants(*, wants: bool, l
 
 
 def test_no_two_files_of_any_series_share_a_name() -> None:
-    """Nor when a site goes from one period to another: its old shards stay."""
+    """This holds also after a change of the period, because old shards stay."""
     series = ["2026", *(f"2026-{month:02}" for month in range(1, 13)), "2026-11-02", "2026-11-20", "news"]
     named = Site(host=SITE.host, publication="Example News", shards=Shards(per_section=True))
     sections = [
@@ -122,7 +122,7 @@ def test_entries_are_limited_at_the_number_itself(monkeypatch: pytest.MonkeyPatc
             assert_valid("sitemap.xml", rendered, SITE.origin)
 
 
-def test_bytes_are_those_of_utf_8_not_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sizes_are_bytes_of_utf_8_not_characters(monkeypatch: pytest.MonkeyPatch) -> None:
     entries = [NewsEntry(page("wave"), "🌊" * 100, MORNING)]
     rendered = render_news(entries, SITE, AT)
     body = rendered.body
@@ -135,7 +135,7 @@ def test_bytes_are_those_of_utf_8_not_characters(monkeypatch: pytest.MonkeyPatch
         assert_valid("sitemap-news.xml", rendered, SITE.origin)
 
 
-def test_the_protocols_numbers_are_in_the_code() -> None:
+def test_the_limits_of_the_protocol_are_in_the_code() -> None:
     assert (limits.URLS_MAX, limits.BYTES_MAX, limits.NEWS_ENTRIES_MAX) == (50_000, 50 * 1024 * 1024, 1_000)
     assert timedelta(hours=48) == NEWS_WINDOW
 
@@ -150,7 +150,7 @@ NEWS_ENTRIES = st.builds(NewsEntry, LOCS, TITLES, WHEN, st.none() | WHEN, st.non
 
 
 @given(st.lists(st.builds(GeneralEntry, LOCS, st.none() | WHEN), max_size=8, unique_by=lambda entry: entry.loc))
-def test_whatever_the_urls_are_they_come_back_sorted_a_line_each(entries: list[GeneralEntry]) -> None:
+def test_any_urls_are_written_sorted_one_per_line(entries: list[GeneralEntry]) -> None:
     rendered = render_general(entries, SITE)
     locs = [element.text for element in _root(rendered).iter(f"{SITEMAP}loc")]
 
@@ -160,7 +160,7 @@ def test_whatever_the_urls_are_they_come_back_sorted_a_line_each(entries: list[G
 
 
 @given(NEWS_ENTRIES, st.builds(GeneralEntry, LOCS, st.none() | WHEN))
-def test_a_line_takes_what_was_counted_for_it(news: NewsEntry, general: GeneralEntry) -> None:
+def test_a_line_has_its_estimated_size(news: NewsEntry, general: GeneralEntry) -> None:
     for line, body in (
         (news_line(news, SITE), render_news([news], SITE, news.published).body),
         (general_line(general, SITE), render_general([general], SITE).body),
@@ -187,7 +187,7 @@ RULES: dict[str, tuple[list[dict[str, str]], str]] = {
 
 
 @pytest.mark.parametrize("case", RULES)
-def test_both_lines_list_the_versions_that_the_rules_leave(case: str) -> None:
+def test_both_entries_list_the_alternates_that_the_rules_allow(case: str) -> None:
     rules, codes = RULES[case]
     site = Site.model_validate(SITE.model_dump() | {"scheme": "http", "rules": rules})
     general = GeneralEntry(page("a"), alternates=VERSIONS)
@@ -199,12 +199,12 @@ def test_both_lines_list_the_versions_that_the_rules_leave(case: str) -> None:
     assert ("xmlns:xhtml" in news) is bool(codes)
 
 
-def test_a_page_alone_has_no_alternates() -> None:
+def test_a_single_page_has_no_alternates() -> None:
     site = Site.model_validate(SITE.model_dump() | {"rules": [{"path": "/fr/*"}]})
     assert "xhtml" not in render_general([GeneralEntry(page("a"), alternates=VERSIONS[:2])], site).body.decode()
 
 
-def test_a_page_of_the_configuration_is_one_page_however_an_event_spells_it() -> None:
+def test_a_configured_page_is_one_page_in_any_spelling_of_an_event() -> None:
     site = Site.model_validate(SITE.model_dump() | {"pages": (Page(url="/caf%c3%a9"),)})
     entry = GeneralEntry(page("caf%C3%A9"), MORNING)
 

@@ -125,7 +125,7 @@ def find_violations(page: "Page", **options: Any) -> list[str]:
         ("mayor resigns", "its source removed article cms#5"),
         ("wedding", "the page asks not to be indexed"),
         ("news/old", "it was published more than 48 hours ago"),
-        (url("news/never-sent"), "no event has mentioned this page"),
+        (url("news/never-sent"), "no event has mentioned this URL"),
         (url("news/never-sent"), "had a wrong signature today"),
     ],
 )

@@ -101,7 +101,7 @@ def test_the_page_shows_the_window_the_deliveries_and_the_files_and_changes_noth
     [
         (STORY, 'news sitemap: <span class="verdict yes">yes'),
         (REFUSED, "was refused"),
-        (url("news/missing"), "no event has mentioned this page"),
+        (url("news/missing"), "no event has mentioned this URL"),
         ("flood", 'news sitemap: <span class="verdict yes">yes'),
         ("https://two.example.org/", f"two.example.org is not {HOST}"),
         ("fire FLOOD", 'news sitemap: <span class="verdict yes">yes'),

@@ -105,10 +105,10 @@ def _path(url: str) -> str:
 
 
 def _distance(instant: datetime, now: datetime) -> str:
-    """Return `in 3 h 12 min`, `5 min ago`. `page.js` must write the same words."""
+    """Return `in 3 h 12 min`, `5 min ago`, `just now`. `page.js` must write the same words."""
     minutes = abs(utc(instant) - now) // timedelta(minutes=1)
     if minutes < 1:
-        return "now"
+        return "now" if instant > now else "just now"
     days, hours = minutes // 1_440, minutes // 60
     text = f"{days} days" if days > 2 else f"{hours} h {minutes % 60} min" if hours else f"{minutes} min"
     return f"in {text}" if instant > now else f"{text} ago"

@@ -121,7 +121,7 @@ def _absence_reasons(facts: Facts) -> Iterator[Reason]:
     """Yield why a page has no entries. The first reason decides."""
     reason = _article_reason(facts)
     reasons = [*([reason] if reason else []), *_unapplied_reasons(facts)]
-    what = f"the article {facts.article}" if facts.article else "this page"
+    what = f"the article {facts.article}" if facts.article else "this URL"
     if reasons:
         yield from reasons
     elif facts.received and facts.received[-1].outcome == "ignored":
@@ -138,11 +138,11 @@ def _absence_reasons(facts: Facts) -> Iterator[Reason]:
 def _unverified_reasons(facts: Facts) -> Iterator[Reason]:
     """Yield the sources whose deliveries of today had a wrong signature or contained no article, because one may be for the story."""
     for count in facts.unverified:
-        text = f"{describe_unverified(count, facts.site)}: one of them may be for this story. Check the secret in the CMS, or replace it"
+        text = f"{describe_unverified(count, facts.site)}. One of them may be for this story. Check or replace the secret in the CMS"
         yield Reason("wrong signature", text, count.unverified_at)
     for source in facts.site.sources:
         if refused := [refusal for refusal in facts.unidentified if refusal.source == source]:
-            text = f"{describe_refused(refused, facts.site)}. They have no id and no URL: one of them may be for this story"
+            text = f"{describe_refused(refused, facts.site)}. They have no id and no URL, so one of them may be for this story"
             yield Reason("refused", text, refused[0].at)
 
 

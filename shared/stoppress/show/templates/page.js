@@ -5,7 +5,7 @@
   let ahead = 0, at = null; // how far the stack's clock is ahead of the reader's, and when the stack could be read last
   const distance = (ms) => {
     const minutes = Math.floor(Math.abs(ms) / 60000), hours = Math.floor(minutes / 60), days = Math.floor(hours / 24);
-    if (minutes < 1) return "now";
+    if (minutes < 1) return ms > 0 ? "now" : "just now";
     const words = days > 2 ? `${days} days` : hours ? `${hours} h ${minutes % 60} min` : `${minutes} min`;
     return ms > 0 ? `in ${words}` : `${words} ago`;
   };

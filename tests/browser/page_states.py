@@ -31,7 +31,7 @@ RIGHT_TO_LEFT = "رئيس الوزراء يزور الميناء بعد الفي
 URL = f"https://{HOST}/news/flood"
 FACTS = Facts(asked=URL, site=SITE, url=URL, general={})
 DELIVERIES = (
-    Received(NOW, "", "cms#9", "refused", "title: is empty: give the headline as readers see it", url=URL, title=""),
+    Received(NOW, "", "cms#9", "refused", "title: is empty: give the headline as readers see it", url=f"https://{HOST}/news/ferry", title=""),
     *(Received(NOW - timedelta(minutes=9 * number), "", "cms", "ignored", "user.created") for number in range(6)),
     *(
         Received(NOW - timedelta(minutes=4 * number), "publish", f"cms#{number}", "listed", url=f"https://{HOST}/news/{number}", title=title)

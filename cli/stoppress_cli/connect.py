@@ -104,7 +104,7 @@ def exit_on_error(stack: str | None, endpoint: str) -> Iterator[None]:
         fail(error)
     except (ClientError, BotoCoreError) as error:
         is_local = stack is None and isinstance(error, EndpointConnectionError)
-        advice = f"nobody answers at {endpoint}; start `stoppress up`, or name a deployed stack with --stack"
+        advice = f"no answer from {endpoint}; start `stoppress up`, or name a deployed stack with --stack"
         fail(advice if is_local else describe_error(error, _describe_endpoint(stack, endpoint)))
 
 

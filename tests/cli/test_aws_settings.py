@@ -148,7 +148,7 @@ UNUSABLE: dict[str, tuple[list[str], dict[str, str | None], str, str]] = {
     ),
     "a region where nobody answers": (
         [], {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}, "",
-        "nobody answers at http://127.0.0.1:9/: check the region (--region) and the network (used: region eu-west-1, endpoint http://127.0.0.1:9)",
+        "no answer from http://127.0.0.1:9/: check the region (--region) and the network (used: region eu-west-1, endpoint http://127.0.0.1:9)",
     ),
     "no name of a stack": (
         ["--stack", "no such name"], {}, "",

@@ -284,7 +284,7 @@ def test_published_ranges_are_fetched_once_a_day_and_a_bad_list_is_ignored(
 
 
 @pytest.mark.parametrize("address", ["", "-", "66.249.66.1.example", "66.249.66.1'", "::ffff:1", "1" * 99])
-def test_an_address_outside_the_published_ranges_verifies_no_crawler(address: str) -> None:
+def test_an_invalid_address_verifies_no_crawler(address: str) -> None:
     ranges: Ranges = load_ranges(DAY)[0]
     assert all(ranges.values())  # of each crawler there is a copy
     assert not any(is_crawler(ranges, name, address) for name in ranges)

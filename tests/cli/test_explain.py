@@ -212,7 +212,7 @@ def test_the_commands_answer_with_their_exit_codes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("endpoint", "reason"),
     [
-        ("http://127.0.0.1:9", "nobody answers at http://127.0.0.1:9"),
+        ("http://127.0.0.1:9", "no answer from http://127.0.0.1:9"),
         ("8000", "'8000' is no URL"),
         ("http://", "'http://' is no URL"),
         ("http://[", "'http://[' is no URL"),

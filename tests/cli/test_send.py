@@ -209,7 +209,7 @@ def test_a_refusal_of_the_webhook_is_quoted(served: Served, monkeypatch: pytest.
         ([HOST, "nope"], f"name a source of {HOST} to test, one of cms"),
         ([HOST, "ghost"], f"name a source of {HOST} to test, one of cms"),
         ([STRICT, "lost"], f"the secret stoppress/stoppress/webhooks/{STRICT}/lost cannot be read"),
-        ([HOST, "--api", "http://127.0.0.1:9"], "nobody answers at http://127.0.0.1:9/webhooks/"),
+        ([HOST, "--api", "http://127.0.0.1:9"], "no answer from http://127.0.0.1:9/webhooks/"),
         ([HOST, "--api", "hooks'example"], "is no address of an API"),
         ([STRICT, "token", "--print", "curl"], "--print supports Standard Webhooks only"),
     ],

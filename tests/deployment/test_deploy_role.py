@@ -225,7 +225,7 @@ def test_a_policy_fits_into_the_quota_of_iam_without_white_space(name: str, most
     assert sum(map(len, texts)) <= most
 
 
-def test_the_deploy_role_has_no_wildcard_actions() -> None:
+def test_the_deploy_role_allows_no_whole_service_on_all_resources() -> None:
     for statement in (statement for policy in role_policies(DEPLOYED) for statement in policy["Statement"]):
         actions = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
         if statement["Effect"] == "Allow":

@@ -209,7 +209,7 @@ def test_a_part_that_cannot_be_read_leaves_the_rest_of_the_page(
     assert "123456789012" not in html
 
 
-def test_the_page_of_an_unreadable_site_shows_the_previous_version(stack: Stack) -> None:
+def test_the_page_of_an_unreadable_site_shows_the_previous_version_without_other_grants(stack: Stack) -> None:
     stack.put_site(HOST, '{"host": 1}')
     stack.forget_clients()
     stack.wire.guard.refused.clear()

@@ -94,7 +94,7 @@ def _count_entries(source: Source, kind: str) -> int:
 
 
 def _check_xml(text: Text, at: Pass) -> bool:
-    """Check a document. Return False if it is not well-formed."""
+    """Check a document. Return False if an error ended the parsing."""
     doctypes: list[int] = []
 
     def note(kind: str, line: int, content: str) -> None:

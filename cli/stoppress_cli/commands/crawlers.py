@@ -47,7 +47,7 @@ def crawlers(
     files: Annotated[list[str], typer.Argument(help="Logs: a file, a folder, s3://BUCKET/PREFIX, or - for stdin.")],
     site: Annotated[str, typer.Option("--site", help="Host of the site.")],
     fields: Annotated[
-        str, typer.Option(help="Your names of fields, such as time=ts,address=client.ip; see docs/how-to/crawlers.md.")
+        str, typer.Option(help="Fields in JSON logs, such as time=ts,address=client.ip; see docs/how-to/crawlers.md.")
     ] = "",
     trust_proxy: Annotated[
         bool, typer.Option("--trust-proxy", help="Use the last address in X-Forwarded-For as the client's.")

@@ -173,7 +173,7 @@ class Checkpoint:
         except FileNotFoundError:
             return None, Tally()
         except (OSError, ValueError, TypeError, KeyError) as error:
-            raise BadRequest(f"{self.path} is not a checkpoint ({error!r}): remove it to begin anew") from None
+            raise BadRequest(f"{self.path} is not a checkpoint ({error!r}): remove it to start again") from None
 
     def write(self, cursor: str, tally: Tally) -> None:
         """Replace the file atomically: a killed command leaves the old file or the new one."""

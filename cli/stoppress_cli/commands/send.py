@@ -238,7 +238,7 @@ class Sample:
         except HTTPError as error:
             if isinstance(error, _NOT_CONNECTED):
                 self.may_be_accepted = was_accepted
-            raise BadRequest(f"nobody answers at {self.webhook}: {reason_of(error)}") from None
+            raise BadRequest(f"no answer from {self.webhook}: {reason_of(error)}") from None
         if 400 <= answer.status < 500:
             self.may_be_accepted = was_accepted
         return answer.status, answer.data.decode(errors="replace").strip()[:500]

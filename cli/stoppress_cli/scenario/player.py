@@ -204,7 +204,7 @@ class Player:
     def _subscriber(self, line: Line, hub: str, topic: str) -> Any:
         subscriber = self._feeds.hubs.subscriber(hub, topic)
         if subscriber is None:
-            raise self._error(line, f"nobody has asked {hub} for {topic}")
+            raise self._error(line, f"no request has reached {hub} for {topic}")
         return subscriber
 
     def _save(self, line: Line) -> str:

@@ -54,7 +54,7 @@ _MARKED = re.compile(r"[^<>]*\b(?:xmlns|version)\b")
 _JSON = re.compile(r"\s*(?:\{\s*\"|\[\s*\{)")
 _FIRST_ELEMENT = re.compile(r"<([A-Za-z][\w.:-]{0,60})")
 _LONG_TAG = re.compile(f"<[^<>]{{{TAG_CHARACTERS_MAX}}}")
-# The element that is repeated below each root. An Atom entry may also be a document of its own (RFC 4287, 2).
+# The element that is repeated below each root. An Atom entry may also be a whole document (RFC 4287, 2).
 _ITEMS = {"urlset": "url", "sitemapindex": "sitemap"}
 _FEED_ITEMS = "(?:item|entry)"
 SITEMAPS = {"urlset", "sitemapindex"}

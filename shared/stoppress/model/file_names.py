@@ -155,7 +155,7 @@ class Place:
 
 
 class Want(NamedTuple):
-    """Room to reserve in a series; `held` is the place that the entry has outgrown."""
+    """Room to reserve in a series; `held` is the place that the entry has held."""
 
     series: str
     size_bytes: int
@@ -194,12 +194,12 @@ class Series:
         """
         files, places = list(self.files), []
         for want in wants:
-            outgrown = want.held if want.held and want.held.number <= len(files) else None
-            if outgrown:
-                grown = files[outgrown.number - 1].with_room_for(want.size_bytes - outgrown.size_bytes, entries=0)
+            held = want.held if want.held and want.held.number <= len(files) else None
+            if held:
+                grown = files[held.number - 1].with_room_for(want.size_bytes - held.size_bytes, entries=0)
                 if grown.fits(grown.entries):
-                    files[outgrown.number - 1] = grown
-                    places.append(replace(outgrown, size_bytes=want.size_bytes))
+                    files[held.number - 1] = grown
+                    places.append(replace(held, size_bytes=want.size_bytes))
                     continue
             reusable = range(len(files)) if is_news_series(self.name) else range(len(files))[-1:]
             with_room = (index for index in reusable if files[index].with_room_for(want.size_bytes).fits(entries_max))

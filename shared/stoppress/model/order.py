@@ -74,14 +74,14 @@ def _compare(order: Order, other: Order) -> int:
 
 
 def _by_usable_version(order: Order, other: Order) -> int:
-    """Compare two versions; 0 if they are equal, of different kinds, or begin anew after a deletion."""
+    """Compare two versions; 0 if they are equal, of different kinds, or restart after a deletion."""
     if order.version is None or type(order.version) is not type(other.version):
         return 0
     by_version = _by_version(order, other)
     older = order if by_version < 0 else other
     timestamped = order.timestamp is not None and other.timestamp is not None
-    begins_anew = timestamped and not older.removal and "deleted" in (order.removal, other.removal)
-    return 0 if begins_anew else by_version
+    restarts = timestamped and not older.removal and "deleted" in (order.removal, other.removal)
+    return 0 if restarts else by_version
 
 
 def _by_version(order: Order, other: Order) -> int:

@@ -282,12 +282,15 @@ def read_site(text: str, version: int) -> Site:
     if not isinstance(document, dict):
         raise BadConfiguration("the document is not a JSON object")
     settings = {name: value for name, value in document.items() if value is not None}
-    for name in settings.keys() & {"version", "fault"}:  # only Stoppress sets these fields
-        raise BadConfiguration(f"{name}: is not known here: take it out")
+    # Only Stoppress sets these fields.
+    reasons = [f"{name}: is not known here: take it out" for name in ("fault", "version") if name in settings]
     try:
-        return Site.model_validate({**settings, "version": version})
+        site = Site.model_validate({**settings, "version": version})
     except ValidationError as error:
-        raise BadConfiguration(explain(error, Site)) from None
+        reasons.append(explain(error, Site))
+    if reasons:
+        raise BadConfiguration("\n".join(reasons))
+    return site
 
 
 SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"

@@ -78,7 +78,7 @@ def find_changes(before: bytes | None, after: bytes, home: str, began: datetime,
     The version of a page that a file lists newly or with a new lastmod is its lastmod, or without one a digest of its tags. A page that
     has left the file has the version GONE. `home` is the home page, which files without pages list.
 
-    IndexNow is for new pages only, so a date of the page must lie in the news window. A page without dates counts only if the file has
+    IndexNow is not for the archive, so a date of the page must lie in the news window. A page without dates counts only if the file has
     a previous version. Without one, the date must also be later than `began`, when notifications were switched on.
     """
     old, new = _entries(before or b"", home, now), _entries(after, home, now)

@@ -28,7 +28,7 @@ REQUESTS_SECONDS_MAX = 30.0
 FAILURES_MAX = 3
 # The most inspections that one sweep requests, so that they do not delay the queue. The next sweep requests others.
 INSPECTED_BY_SWEEP_MAX = 100
-# The part of the day's quota that sweeps may use. The rest is for new stories.
+# Sweeps request no inspection once this many were made in the day. The rest is for new stories.
 INSPECTED_BY_SWEEPS_MAX = page_state.INSPECTIONS_A_DAY // 2
 _Reader: TypeAlias = Callable[[bytes], dict[str, Any]]
 

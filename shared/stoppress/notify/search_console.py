@@ -68,7 +68,7 @@ class _Inspection(BaseModel, defer_build=True):
 
 
 def read_report(body: bytes) -> dict[str, Any]:
-    """Return what Google made of a sitemap, as fields of `SubmittedSitemap`. Raises ValueError."""
+    """Return Google's report on a sitemap, as fields of `SubmittedSitemap`. Raises ValueError."""
     report = _read(_Report, body)
     urls = {content.type[:50]: content.submitted for content in report.contents}
     return report.model_dump(exclude={"contents"}) | {"urls": urls}
@@ -88,7 +88,7 @@ def _read(model: type[_Model], body: bytes) -> _Model:
 
 
 def meaning(status: int, headers: Mapping[str, str], body: bytes, now: datetime, fix: str = "") -> Meaning:
-    """Return the meaning of Google's answer. The names of `headers` are in lower case. `fix`: how to correct a wrong request."""
+    """Return the meaning of Google's answer. The names of `headers` are in lower case. `fix`: how to correct a wrong request; default: by status."""
     if 200 <= status < 300:
         return Meaning("accepted")
     detail = error_detail(body)

@@ -29,7 +29,7 @@ ASSERTION_LIFETIME = timedelta(hours=1)
 # A token is not used in its last minute.
 EXPIRY_MARGIN = timedelta(minutes=1)
 
-# A token that may stand in a header (RFC 6750, 2.1).
+# A token that a header may contain (RFC 6750, 2.1).
 _TOKEN = r"^[A-Za-z0-9._~+/-]{1,4096}=*$"
 _NEW_KEY = "store a new key of the service account in the secret"
 _NO_KEY = "is no JSON key of a service account, with an RSA key: store the file from Google unchanged"

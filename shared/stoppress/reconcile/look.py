@@ -75,7 +75,7 @@ class Look:
         if stored.body != rendered.body or not stored.ours:
             digests = {digest_of(self.site, file, stored.body, stays=stays) for stays in (True, False)}
             if not stored.ours or (mark and mark.digest not in digests):
-                return "edited", "was changed by another program"
+                return "edited", "was not written by Stoppress"
             return "stale", "differs from its entries in the table"
         if not stays and stored.changed + 2 * EMPTIED_KEPT <= self.now:
             return "orphan", "has listed nothing for two days and was not deleted"

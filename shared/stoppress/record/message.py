@@ -85,8 +85,9 @@ def _events(event: ArticleEvent) -> list[ArticleEvent]:
 
     The first of them deletes the due record, because the queue keeps the message until all pages are recorded. Raises ValueError.
     """
-    if event.action != "remove" and not (event.previous_urls if event.action == "again" else event.url):
-        raise ValueError("the message contains no URL of a page")
+    needs_url = event.action != "remove" or not event.id
+    if needs_url and not (event.previous_urls if event.action == "again" else event.url):
+        raise ValueError("url: is missing: give the URL of the page")
     if event.action != "again":
         return [event]
     pages = [replace(event, url=url, previous_urls=(), release=None) for url in event.previous_urls]

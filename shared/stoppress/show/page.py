@@ -37,7 +37,7 @@ def render_frame(host: str, question: str, content: str = "", moment: str = "") 
         host=host,
         question=question,
         moment=moment,
-        content=Markup(content),  # noqa: S704 - made by render_content
+        content=Markup(content),  # noqa: S704 - rendered by render_content
         style=_read("page.css"),
         script=_read("page.js"),
     )
@@ -70,7 +70,7 @@ def fold_deliveries(deliveries: Iterable[Received]) -> list[tuple[Received, int]
 
 
 def headers() -> dict[str, str]:
-    """Return the headers of the page: nobody may store, index or frame it. It loads nothing and runs only its own script."""
+    """Return the headers of the page: it must not be stored, indexed or framed. It loads nothing and runs only its own script."""
     return {
         "content-type": "text/html; charset=utf-8",
         "cache-control": "no-store",

@@ -73,7 +73,7 @@ class SiteFacts:
     bucket; None if they could not be read. `last_event` is known only for sites with `silent_after_hours`. `counts` are today's, by
     source. `refused` are today's refusals of sources with REFUSED_MIN or more, newest first. `audits` are states by audited source.
     `refusing`: the reason of each engine that rejects notifications. `not_ready`: listed pages that engines cannot index. `submitted`:
-    the sitemaps in Search Console. `waits_s`: the day's median waits for Google, by file. `delays`: those of the last day, if read.
+    the sitemaps in Search Console. `waits_s`: the day's median waits for Google, by file. `delays`: the last day's; None without engines, or if not read.
     """
 
     site: Site

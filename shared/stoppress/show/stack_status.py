@@ -248,7 +248,7 @@ def _audit_problems(host: str, name: str, audit: AuditState, now: datetime, acce
         what = f"news that the list of {name} lacks: {len(urls):,}, such as {urls[0]}"
         yield Problem(host, what, access.command(f"explain {urls[0]}"))
     if audit.silent:
-        what = f"no webhook of {name} came, while the feeds brought {audit.silent:,} stories of the last 48 hours"
+        what = f"no webhook of {name} arrived, while the feeds listed {audit.silent:,} stories of the last 48 hours"
         yield Problem(host, what, access.log("ReceiveWebhook"))
 
 

@@ -85,7 +85,7 @@ def test_an_incomplete_delivery_is_answered_200_and_kept_with_what_is_missing(aw
     assert "ferry" in json.loads(json.loads(kept["event"])["item"])["post"]["current"]["slug"]
 
 
-def test_an_unreadable_configuration_of_another_site_is_an_error_of_ours(aws: MotoAws) -> None:
+def test_an_unreadable_configuration_of_another_site_is_answered_503(aws: MotoAws) -> None:
     ghost(aws, CURRENT)  # so that its own site is cached
     aws.taken("articles")
     with failing("dynamodb", "GetItem"):

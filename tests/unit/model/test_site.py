@@ -129,8 +129,7 @@ def test_a_property_of_search_console_has_the_site(changes: dict[str, Any]) -> N
         (console(secret="a key"), "engines.search_console.secret: is not of the form"),
         ({"republish": "always"}, "republish: give one of these: 'keep-date' or 'new-date'"),
         ({"publicaton": "Example"}, "publicaton: is not known here: correct its name, or take it out"),
-        ({"version": 7}, "version: is not known here"),
-        ({"fault": "x"}, "fault: is not known here"),
+        ({"version": 7, "fault": "x"}, "fault: is not known here: take it out\nversion: is not known here"),
     ],
 )  # fmt: skip
 def test_each_wrong_key_is_reported_with_what_to_do(changes: dict[str, Any], words: str) -> None:

@@ -140,7 +140,7 @@ def sitemap(file: str = "sitemap.xml") -> SubmittedSitemap:
         (60, {"published": None}, False),
     ],
 )
-def test_a_story_is_inspected_after_its_notification_and_six_hours_later(
+def test_a_story_is_inspected_after_its_notification_and_six_hours_after_publication(
     minutes: float, changes: dict[str, Any], *, is_due: bool
 ) -> None:
     state = replace(PageState(URL, "v1", T, T, notified="v1", notified_at=T), **changes)

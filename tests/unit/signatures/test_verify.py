@@ -74,7 +74,7 @@ def test_a_secret_needs_no_prefix_or_padding_and_one_of_two_may_be_invalid() -> 
 
 
 @pytest.mark.parametrize("secret", ["whsec_not base64!", "whsec_AAAA!AAAA", "whsec_", "whsec_a", "whsec_ä"])
-def test_an_unusable_secret_is_answered_503(secret: str) -> None:
+def test_an_unusable_secret_raises_bad_secret(secret: str) -> None:
     with pytest.raises(BadSecret):
         verify_standard(signed(), secret)
 

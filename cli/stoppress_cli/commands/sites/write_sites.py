@@ -110,7 +110,7 @@ def remove(
     if is_agreed:
         _remove(host, newest.number, delete_files=delete_files)
         if files and not delete_files:
-            show(f"Delete its files when nobody fetches them: {aws_command()} s3 rm --recursive {folder}")
+            show(f"Delete its files when no crawler fetches them any more: {aws_command()} s3 rm --recursive {folder}")
         for name in secrets:
             show(f"Its secret stays: {aws_command()} secretsmanager delete-secret --secret-id {name}")
     report = {"site": host, "version": newest.number, "files": files, "deletes_files": delete_files}

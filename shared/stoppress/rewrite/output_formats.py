@@ -16,7 +16,7 @@ from stoppress.model.file_names import headers
 from stoppress.model.news_window import select_news
 from stoppress.model.site import Site
 from stoppress.rewrite.file_lines import Attempt
-from stoppress.sitemaps.other_forms import atom_feed, compressed, same_gzip, text_sitemap, with_other_time
+from stoppress.sitemaps.other_forms import atom_feed, compressed, same_gzip, text_sitemap, with_time
 from stoppress.sitemaps.render import Rendered
 
 # A mark that no longer lists a form reaches the index in a second or two. The retries of the rewrites queue cover longer delays.
@@ -54,10 +54,12 @@ def replace_forms(attempt: Attempt, bodies: Mapping[str, bytes], changed: dateti
     site, mark = attempt.site, attempt.mark
     for name, body in bodies.items():
         stored = bucket.read(site.host, name)
-        if stored and name.endswith(".gz") and same_gzip(stored.body, body):
-            # A rewriter with an older configuration may be about to delete a form that no mark lists. Equal bytes have equal
-            # ETags, so only other bytes make its deletion fail.
-            body = stored.body if mark and name in mark.also else with_other_time(stored.body)  # noqa: PLW2901
+        if name.endswith(".gz") and mark and name in mark.also:
+            body = stored.body if stored and same_gzip(stored.body, body) else body  # noqa: PLW2901
+        elif name.endswith(".gz") and (mark or stored):
+            # A rewriter with an older configuration may be about to delete a form that no mark lists, even one that another
+            # has deleted since. Equal bytes have equal ETags, so only other bytes make its deletion fail.
+            body = with_time(body, attempt.now)  # noqa: PLW2901
         # A feed contains several news sitemaps, so the instant of one sitemap does not show which feed is newer.
         is_shared = name.endswith(".atom")
         if stored is None or (stored.body != body and (is_shared or not stored.ours or stored.changed <= changed)):

@@ -18,7 +18,7 @@ from stoppress.sitemaps.tags import language_of, publication_of, under_scheme
 # Each article repacks a file that a few crawlers fetch a day, so speed counts more than size. Measured for
 # 50,000 URLs, 6,865,099 bytes. Level 6: 933,499 bytes in 91 ms. Level 4: 950,533 in 44 ms. Level 1: 1,051,778 in 24 ms.
 _GZIP_LEVEL = 1
-_GZIP_TIME_AT = 4
+_GZIP_TIME_AT, _GZIP_TIME_END = 4, 8
 _GZIP_SYSTEM_AT = 9
 _GZIP_SYSTEM_UNKNOWN = b"\xff"
 _LOC = re.compile("^<url><loc>([^<]*)</loc>", re.MULTILINE)
@@ -42,12 +42,13 @@ def compressed(body: bytes) -> bytes:
 
 def same_gzip(first: bytes, second: bytes) -> bool:
     """Return True if two gzip files differ at most in the time of their headers, which readers ignore (RFC 1952, 2.3.1)."""
-    return (first[:_GZIP_TIME_AT], first[_GZIP_TIME_AT + 1 :]) == (second[:_GZIP_TIME_AT], second[_GZIP_TIME_AT + 1 :])
+    return (first[:_GZIP_TIME_AT], first[_GZIP_TIME_END:]) == (second[:_GZIP_TIME_AT], second[_GZIP_TIME_END:])
 
 
-def with_other_time(gzip_file: bytes) -> bytes:
-    """Return the same gzip file with another time in its header."""
-    return gzip_file[:_GZIP_TIME_AT] + bytes([gzip_file[_GZIP_TIME_AT] ^ 1]) + gzip_file[_GZIP_TIME_AT + 1 :]
+def with_time(gzip_file: bytes, at: datetime) -> bytes:
+    """Return the same gzip file with an instant's last 32 bits of microseconds as the time in its header."""
+    time = round(at.timestamp() * 1_000_000) % 2**32
+    return gzip_file[:_GZIP_TIME_AT] + time.to_bytes(4, "little") + gzip_file[_GZIP_TIME_END:]
 
 
 def unpacked(name: str, body: bytes) -> bytes:

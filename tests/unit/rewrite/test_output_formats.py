@@ -164,13 +164,16 @@ def test_outputs_that_are_turned_off_are_deleted_when_no_index_lists_them(aws: M
     assert aws.taken("rewrites") == []
 
 
-def test_a_gzip_file_without_a_mark_gets_a_new_etag_so_that_a_deletion_fails(aws: MotoAws) -> None:
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_a_gzip_file_without_a_mark_gets_a_new_etag_so_that_a_deletion_fails(aws: MotoAws, *, is_deleted: bool) -> None:
     put_page()
     run()
     pending = aws.file(PACKED)
     item = table.get(file_pk(HOST, INDEX), SHARD)
     assert item
     table.put(mark_item(HOST, replace(read_mark(item), also=())), int(item["rev"]))
+    if is_deleted:
+        bucket.delete(HOST, PACKED, pending)
 
     rewrite(RewriteRequest(HOST, SHARD, checks_all=True), NOON + MINUTE)
 

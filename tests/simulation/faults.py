@@ -46,7 +46,7 @@ FAULTS: dict[str, Patch] = {
         "aws.table:transact", lambda transact: lambda operations: ignore(transact, table.Conflict, operations), 66
     ),
     "unprocessed keys are dropped": Patch(
-        "aws.table:_table", lambda table: lambda: Stub(table(), batch_get_item=_without_unprocessed_keys(table())), 65
+        "aws.table:_table", lambda table: lambda: Stub(table(), batch_get_item=_without_unprocessed_keys(table())), 486
     ),
     "places in files are not counted": Patch(
         "aws.table:update", lambda _: lambda key, change, *, always_writes=False: change(table.get(*key)), 1

@@ -1,7 +1,7 @@
 """Bursts of articles: the cost of each article, and the time until the last article's files are written.
 
-Articles of a burst reach the articles queue within a second (the API throttles webhooks at 50 a second, after a burst of 1,000, but
-not the bus and imports). On AWS, recording and rewriting run concurrently, so a burst is played in steps, each as long as one rewrite.
+Articles of a burst reach the articles queue within a second. The API throttles webhooks at 50 a second, after a burst of 1,000, but
+not the bus and imports. On AWS, recording and rewriting run concurrently, so a burst is played in steps, each as long as one rewrite.
 The model computes the articles of a step and the duration of the burst from the measurement of a full batch.
 """
 

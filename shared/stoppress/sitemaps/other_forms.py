@@ -1,4 +1,4 @@
-"""The other forms of a sitemap: gzip, plain text, and the Atom feed of a news series. Equal content is equal bytes."""
+"""The other forms of a sitemap: gzip, plain text, and the Atom feed of a news series. Equal content is equal bytes, apart from `with_time`."""
 
 import gzip
 import re
